@@ -1,0 +1,1 @@
+//! SELECT in its full breadth, by DataFusion: the one crate that links it.

@@ -1,0 +1,1 @@
+//! The `meridian` binary and the embedded library.

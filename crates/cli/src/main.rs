@@ -1,0 +1,2 @@
+//! The `meridian` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Timestamps, intervals, and where they come from.

@@ -1,0 +1,1 @@
+//! What clients saw, and the judges.

@@ -1,0 +1,1 @@
+//! The systems on real sockets, files, threads and clocks.

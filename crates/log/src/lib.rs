@@ -1,0 +1,1 @@
+//! The node's one log, over `trait Disk`.

@@ -1,0 +1,1 @@
+//! The contract: a protocol is a value you step.

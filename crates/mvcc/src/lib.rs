@@ -1,0 +1,1 @@
+//! Versions by (key, timestamp), Recent, and merged reads.

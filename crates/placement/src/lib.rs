@@ -1,0 +1,1 @@
+//! Databases, shards, groups, zones.

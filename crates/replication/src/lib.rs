@@ -1,0 +1,1 @@
+//! Leader-based groups with timed leases.

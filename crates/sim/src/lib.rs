@@ -1,0 +1,1 @@
+//! The same systems in a virtual world built from one seed.

@@ -1,0 +1,1 @@
+//! Names to keys, rows to values, statements to reads and writes.

@@ -1,0 +1,1 @@
+//! The engine behind mvcc's store trait, over log's Disk.

@@ -1,0 +1,1 @@
+//! One page per named system: which bricks meet.

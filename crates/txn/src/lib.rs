@@ -1,0 +1,1 @@
+//! Concurrency controls, one folder each; the Transaction trait.

@@ -1,0 +1,2 @@
+//! The habits a person repeats, as verbs.
+fn main() {}
