@@ -1,0 +1,81 @@
+//! Timestamps that only grow, even across restarts.
+
+use crate::Timestamp;
+
+/// The persisted bound on issued times is used up: reserve ahead before issuing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CeilingReached;
+
+/// Issues timestamps strictly increasing above everything issued before and at or below a persisted ceiling
+/// (Traps A.5-2: a lying clock then costs freshness, never order).
+///
+/// Invariant 1: `last < ceiling`, and `ceiling` was durable before anything up to it was issued.
+/// Invariant 2: after a restart the issuer starts above the ceiling of its previous life.
+#[derive(Clone, Copy, Debug)]
+pub struct Issuer {
+    issuer: u32,
+    last: Timestamp,
+    ceiling: u64,
+}
+
+impl Issuer {
+    /// An issuer that starts above `floor`; nothing can be issued until a ceiling is raised.
+    pub fn above(issuer: u32, floor: Timestamp) -> Self {
+        Issuer { issuer, last: floor, ceiling: floor.nanos }
+    }
+
+    /// Everything up to these nanoseconds may now be issued: the bound is durable.
+    pub fn raise_ceiling(&mut self, nanos: u64) {
+        self.ceiling = self.ceiling.max(nanos);
+    }
+
+    /// The persisted bound, in nanoseconds.
+    pub fn ceiling(&self) -> u64 {
+        self.ceiling
+    }
+
+    /// The newest timestamp issued or observed.
+    pub fn last(&self) -> Timestamp {
+        self.last
+    }
+
+    /// Nothing at or below `seen` will be issued any more.
+    pub fn observe(&mut self, seen: Timestamp) {
+        self.last = self.last.max(seen);
+    }
+
+    /// The next timestamp, at or above `at_least` nanoseconds.
+    pub fn issue(&mut self, at_least: u64) -> Result<Timestamp, CeilingReached> {
+        let fresh = Timestamp { nanos: at_least, logical: 0, issuer: self.issuer };
+        let next = if fresh > self.last { fresh } else { Timestamp { issuer: self.issuer, ..self.last.successor() } };
+        if next.nanos > self.ceiling {
+            return Err(CeilingReached);
+        }
+        self.last = next;
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issues_grow_and_stop_at_the_ceiling() {
+        let mut issuer = Issuer::above(7, Timestamp::ZERO);
+        assert_eq!(issuer.issue(10), Err(CeilingReached));
+        issuer.raise_ceiling(10);
+        let first = issuer.issue(10).unwrap();
+        let second = issuer.issue(4).unwrap();
+        assert!(second > first);
+        assert_eq!(issuer.issue(11), Err(CeilingReached));
+    }
+
+    #[test]
+    fn nothing_observed_is_issued_again() {
+        let mut issuer = Issuer::above(1, Timestamp::ZERO);
+        issuer.raise_ceiling(100);
+        issuer.observe(Timestamp { nanos: 50, logical: 9, issuer: 2 });
+        assert!(issuer.issue(20).unwrap() > Timestamp { nanos: 50, logical: 9, issuer: 2 });
+    }
+}
