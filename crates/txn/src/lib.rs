@@ -1,1 +1,10 @@
-//! Concurrency controls, one folder each; the Transaction trait.
+//! Concurrency controls, one folder each, and the one trait through which a session uses any of them.
+//!
+//! Protocols agree at two points only: [`meridian_machine::Machine`] below and [`Transaction`] above. Between the two
+//! each has its own coordinator, participant and messages; they share nouns, never control flow.
+
+mod transaction;
+
+pub use transaction::{
+    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
+};

@@ -1,0 +1,206 @@
+//! What a session sees of a transaction, whichever protocol runs it.
+
+use meridian_clock::{Interval, Timestamp};
+use meridian_mvcc::{Key, KeyRange, Value};
+use std::fmt;
+use std::pin::Pin;
+
+/// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on any executor.
+pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
+
+/// How a read protects what it saw until the transaction ends. Ignored by protocols that do not lock, and in read-only transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lock {
+    /// Nobody may write it.
+    Shared,
+    /// Nobody else may read it under a lock or write it: UPDATE, DELETE, SELECT … FOR UPDATE.
+    Exclusive,
+}
+
+/// Which snapshot a read-only transaction sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAt {
+    /// Everything that was acknowledged before the transaction began.
+    Now,
+    /// Exactly the state at this timestamp (AS OF SYSTEM TIME).
+    Exact(Timestamp),
+}
+
+/// What kind of transaction to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads and writes.
+    ReadWrite,
+    /// Reads at one timestamp; takes no lock and blocks nobody.
+    ReadOnly(ReadAt),
+}
+
+/// The priority of a transaction: smaller is older, and the older wins (wound-wait). A retry keeps its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
+pub struct Age {
+    /// When the first attempt began, nanoseconds since the epoch as its gateway saw it.
+    #[n(0)]
+    pub began_ns: u64,
+    /// The gateway, so that no two transactions have one age.
+    #[n(1)]
+    pub node: u32,
+    /// The gateway's own number.
+    #[n(2)]
+    pub number: u64,
+}
+
+/// How to begin a transaction.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// Reads only, or writes too.
+    pub mode: Mode,
+    /// The age of the attempt that this one replays; a first attempt has none.
+    pub age: Option<Age>,
+}
+
+/// Why a transaction was aborted for good: nothing of it happened.
+#[derive(Clone, Debug, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+pub enum Conflict {
+    /// An older transaction wanted what this one held (wound-wait).
+    #[n(0)]
+    Wounded {
+        /// The age of the transaction that won.
+        #[n(0)]
+        by: Age,
+        /// The key over which they met.
+        #[n(1)]
+        key: Key,
+    },
+    /// The leader that held this transaction's locks is leader no more.
+    #[n(2)]
+    LeaderChanged,
+    /// The session went away, or asked for it.
+    #[n(3)]
+    RolledBack,
+    /// Held locks without a sign of life for longer than allowed.
+    #[n(4)]
+    Expired,
+}
+
+/// What a session may conclude of a commit. `Aborted` is definite, `Unknown` is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It happened at this timestamp, durably.
+    Committed {
+        /// The commit timestamp.
+        at: Timestamp,
+    },
+    /// It did not happen and never will.
+    Aborted {
+        /// Why.
+        why: Conflict,
+    },
+    /// It may have happened, or may yet: the leader did not answer.
+    Unknown,
+}
+
+/// Why a read, or a beginning, did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The transaction is aborted: SQLSTATE 40001 unless a replay absorbs it.
+    Aborted(Conflict),
+    /// The snapshot is older than what is kept.
+    BelowHorizon {
+        /// The oldest timestamp that can still be read.
+        oldest: Timestamp,
+    },
+    /// The snapshot lies in the future.
+    InFuture {
+        /// What the clock says.
+        now: Interval,
+    },
+    /// A write in a read-only transaction: SQLSTATE 25006.
+    ReadOnly,
+    /// The transaction's writes exceed the limit: SQLSTATE 54000.
+    TooLarge {
+        /// The limit in bytes.
+        limit_bytes: u64,
+    },
+    /// No room for writes: SQLSTATE 53100. Reads go on.
+    DiskFull,
+    /// No leader answers; the message says which group and what to do.
+    Unavailable(String),
+    /// The store or the log cannot be read; the message names the file.
+    Storage(String),
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Conflict::Wounded { .. } => f.write_str("an older transaction needed what this one held"),
+            Conflict::LeaderChanged => f.write_str("the leader that held this transaction's locks changed"),
+            Conflict::RolledBack => f.write_str("the transaction was rolled back"),
+            Conflict::Expired => f.write_str("the transaction gave no sign of life for too long"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Aborted(why) => write!(f, "aborted: {why}"),
+            Failure::BelowHorizon { oldest } => write!(f, "the snapshot is older than {oldest}, the oldest that is kept"),
+            Failure::InFuture { now } => write!(f, "the snapshot lies in the future; now is {now}"),
+            Failure::ReadOnly => f.write_str("cannot write in a read-only transaction"),
+            Failure::TooLarge { limit_bytes } => write!(f, "the transaction writes more than {limit_bytes} bytes"),
+            Failure::DiskFull => f.write_str("no room left on the disk for writes"),
+            Failure::Unavailable(why) | Failure::Storage(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// One chunk of a scan, in key order (or reverse).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Keys and values, tombstones removed, the transaction's own writes merged in.
+    pub rows: Vec<(Key, Value)>,
+    /// What is left to scan; `None` when the range is exhausted.
+    pub rest: Option<KeyRange>,
+}
+
+/// A point inside a transaction to which its writes can be taken back. Locks stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Savepoint(pub usize);
+
+/// One transaction. Dropping it posts an abort and returns at once; dropping the future of `commit` recalls nothing.
+pub trait Transaction: Send {
+    /// Its kind.
+    fn mode(&self) -> Mode;
+    /// Its age, to be kept by a replay.
+    fn age(&self) -> Age;
+    /// When it began, as its gateway saw it: `CURRENT_TIMESTAMP`.
+    fn began(&self) -> Interval;
+    /// The snapshot of a read-only transaction once it is chosen.
+    fn read_at(&self) -> Option<Timestamp>;
+    /// Reads one key, own writes first.
+    fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>>;
+    /// Reads a chunk of a range in key order, or in reverse: at most `limit_rows` rows, and about a megabyte.
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>>;
+    /// Buffers a write; `None` deletes.
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
+    /// Marks a point to return to.
+    fn savepoint(&mut self) -> Savepoint;
+    /// Takes back every write since the savepoint.
+    fn rollback_to(&mut self, savepoint: Savepoint);
+    /// Commits. The answer comes when the outcome is durable and surely past (commit wait).
+    fn commit(self: Box<Self>) -> Future<'static, Outcome>;
+}
+
+/// A database in which transactions begin.
+pub trait Database: Send + Sync {
+    /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;
+}
