@@ -1,0 +1,120 @@
+//! One value of a row.
+
+use crate::types::Type;
+use bytes::Bytes;
+use rust_decimal::Decimal;
+use std::cmp::Ordering;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A value. Text of `character(n)` is held without its padding, which the text and binary formats add.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Datum {
+    /// SQL's NULL.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// `smallint`
+    Int2(i16),
+    /// `integer`
+    Int4(i32),
+    /// `bigint`
+    Int8(i64),
+    /// `double precision`
+    Float8(f64),
+    /// `numeric`
+    Numeric(Decimal),
+    /// Text of any kind.
+    Text(Arc<str>),
+    /// `bytea`
+    Bytes(Bytes),
+    /// `uuid`
+    Uuid(Uuid),
+    /// Days since 2000-01-01.
+    Date(i32),
+    /// Microseconds since 2000-01-01 00:00:00, of no zone.
+    Timestamp(i64),
+    /// Microseconds since 2000-01-01 00:00:00 UTC.
+    TimestampTz(i64),
+}
+
+impl Datum {
+    /// Text.
+    pub fn text(text: impl AsRef<str>) -> Self {
+        Datum::Text(Arc::from(text.as_ref()))
+    }
+
+    /// Whether it is NULL.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Datum::Null)
+    }
+
+    /// Its type; NULL has none.
+    pub const fn type_of(&self) -> Option<Type> {
+        Some(match self {
+            Datum::Null => return None,
+            Datum::Bool(_) => Type::Bool,
+            Datum::Int2(_) => Type::Int2,
+            Datum::Int4(_) => Type::Int4,
+            Datum::Int8(_) => Type::Int8,
+            Datum::Float8(_) => Type::Float8,
+            Datum::Numeric(_) => Type::Numeric(None),
+            Datum::Text(_) => Type::Text,
+            Datum::Bytes(_) => Type::Bytea,
+            Datum::Uuid(_) => Type::Uuid,
+            Datum::Date(_) => Type::Date,
+            Datum::Timestamp(_) => Type::Timestamp,
+            Datum::TimestampTz(_) => Type::TimestampTz,
+        })
+    }
+
+    /// A whole number of any width.
+    pub const fn as_i64(&self) -> Option<i64> {
+        match self {
+            Datum::Int2(n) => Some(*n as i64),
+            Datum::Int4(n) => Some(*n as i64),
+            Datum::Int8(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// The order of two values of comparable types, NULL last. Values of types that do not compare are equal: the binder refuses
+    /// such comparisons.
+    pub fn order(&self, other: &Datum) -> Ordering {
+        use Datum::*;
+        match (self, other) {
+            (Null, Null) => Ordering::Equal,
+            (Null, _) => Ordering::Greater,
+            (_, Null) => Ordering::Less,
+            (Bool(a), Bool(b)) => a.cmp(b),
+            (Text(a), Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Bytes(a), Bytes(b)) => a.cmp(b),
+            (Uuid(a), Uuid(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Date(a), Date(b)) => a.cmp(b),
+            (Timestamp(a) | TimestampTz(a), Timestamp(b) | TimestampTz(b)) => a.cmp(b),
+            (Date(a), Timestamp(b) | TimestampTz(b)) => (i64::from(*a) * crate::datetime::DAY_US).cmp(b),
+            (Timestamp(a) | TimestampTz(a), Date(b)) => a.cmp(&(i64::from(*b) * crate::datetime::DAY_US)),
+            (Numeric(a), Numeric(b)) => a.cmp(b),
+            (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
+            (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),
+            (Numeric(a), b) => a.cmp(&Decimal::from(b.as_i64().unwrap_or(0))),
+            (a, Numeric(b)) => Decimal::from(a.as_i64().unwrap_or(0)).cmp(b),
+            (a, b) => a.as_i64().cmp(&b.as_i64()),
+        }
+    }
+
+    /// A number as a float.
+    pub fn as_f64(&self) -> Option<f64> {
+        use rust_decimal::prelude::ToPrimitive;
+        match self {
+            Datum::Float8(x) => Some(*x),
+            Datum::Numeric(n) => n.to_f64(),
+            other => other.as_i64().map(|n| n as f64),
+        }
+    }
+}
+
+/// PostgreSQL's order of floats: NaN equals itself and is above everything, the zeros are equal.
+pub(crate) fn float_order(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}

@@ -1,0 +1,156 @@
+//! What a statement answers when it fails: PostgreSQL's SQLSTATE and words.
+
+use meridian_txn::Failure;
+use std::fmt;
+
+/// An error as PostgreSQL users know them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlError {
+    /// The five characters that programs match on.
+    pub sqlstate: &'static str,
+    /// One line in PostgreSQL's words.
+    pub message: String,
+    /// What exactly happened.
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+    /// Where in the statement's text, in characters counted from 1.
+    pub position: Option<usize>,
+}
+
+/// The SQLSTATEs that this crate answers with.
+pub mod state {
+    #![allow(missing_docs)]
+    pub const SUCCESSFUL: &str = "00000";
+    pub const PROTOCOL_VIOLATION: &str = "08P01";
+    pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub const CARDINALITY_VIOLATION: &str = "21000";
+    pub const STRING_TOO_LONG: &str = "22001";
+    pub const OUT_OF_RANGE: &str = "22003";
+    pub const BAD_DATETIME: &str = "22007";
+    pub const DATETIME_OVERFLOW: &str = "22008";
+    pub const DIVISION_BY_ZERO: &str = "22012";
+    pub const INVALID_ARGUMENT: &str = "2201F";
+    pub const INVALID_LIMIT: &str = "2201W";
+    pub const INVALID_PARAMETER: &str = "22023";
+    pub const BAD_TEXT: &str = "22P02";
+    pub const BAD_BINARY: &str = "22P03";
+    pub const BAD_COPY: &str = "22P04";
+    pub const BAD_ENCODING: &str = "22021";
+    pub const NOT_NULL: &str = "23502";
+    pub const UNIQUE: &str = "23505";
+    pub const ACTIVE_TRANSACTION: &str = "25001";
+    pub const READ_ONLY: &str = "25006";
+    pub const NO_TRANSACTION: &str = "25P01";
+    pub const FAILED_TRANSACTION: &str = "25P02";
+    pub const NO_STATEMENT: &str = "26000";
+    pub const NO_SAVEPOINT: &str = "3B001";
+    pub const NO_PORTAL: &str = "34000";
+    pub const NO_SCHEMA: &str = "3F000";
+    pub const SERIALIZATION: &str = "40001";
+    pub const COMPLETION_UNKNOWN: &str = "40003";
+    pub const SYNTAX: &str = "42601";
+    pub const DUPLICATE_COLUMN: &str = "42701";
+    pub const AMBIGUOUS_COLUMN: &str = "42702";
+    pub const UNDEFINED_COLUMN: &str = "42703";
+    pub const UNDEFINED_OBJECT: &str = "42704";
+    pub const GROUPING: &str = "42803";
+    pub const TYPE_MISMATCH: &str = "42804";
+    pub const CANNOT_COERCE: &str = "42846";
+    pub const UNDEFINED_FUNCTION: &str = "42883";
+    pub const UNDEFINED_TABLE: &str = "42P01";
+    pub const UNDEFINED_PARAMETER: &str = "42P02";
+    pub const DUPLICATE_STATEMENT: &str = "42P05";
+    pub const DUPLICATE_TABLE: &str = "42P07";
+    pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
+    pub const INVALID_TABLE: &str = "42P16";
+    pub const INDETERMINATE_TYPE: &str = "42P18";
+    pub const WRONG_OBJECT: &str = "42809";
+    pub const DISK_FULL: &str = "53100";
+    pub const TOO_LARGE: &str = "54000";
+    pub const UNAVAILABLE: &str = "57P03";
+    pub const CANCELED: &str = "57014";
+    pub const IO: &str = "58030";
+    pub const SNAPSHOT_TOO_OLD: &str = "72000";
+    pub const CORRUPTED: &str = "XX001";
+}
+
+impl SqlError {
+    /// An error of a state and a message.
+    pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        SqlError { sqlstate, message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    /// The same with a detail.
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same with a hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same with a place, unless it has one or there is none.
+    pub fn at(mut self, position: Option<usize>) -> Self {
+        self.position = self.position.or(position);
+        self
+    }
+
+    /// 0A000: what is asked for does not exist here (yet).
+    pub fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(state::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// XX001: stored bytes that nothing could have written.
+    pub fn corrupted(what: impl fmt::Display) -> Self {
+        Self::new(state::CORRUPTED, format!("stored data cannot be read: {what}"))
+    }
+
+    /// Whether a replay of the transaction may absorb it.
+    pub fn is_restart(&self) -> bool {
+        self.sqlstate == state::SERIALIZATION
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.sqlstate, self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, "; {detail}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl From<Failure> for SqlError {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        match failure {
+            Failure::Aborted(why) => restart(&why.to_string()),
+            Failure::BelowHorizon { .. } => SqlError::new(state::SNAPSHOT_TOO_OLD, "snapshot too old").detail(text),
+            Failure::InFuture { .. } => SqlError::new(state::INVALID_PARAMETER, text),
+            Failure::ReadOnly => SqlError::new(state::READ_ONLY, "cannot execute a write in a read-only transaction"),
+            Failure::TooLarge { .. } => {
+                SqlError::new(state::TOO_LARGE, text).hint("Write in several transactions, or raise the limit.")
+            }
+            Failure::DiskFull => SqlError::new(state::DISK_FULL, text).hint("Free some space; reads go on meanwhile."),
+            Failure::Unavailable(_) => SqlError::new(state::UNAVAILABLE, text),
+            Failure::Storage(_) => SqlError::new(state::IO, text),
+        }
+    }
+}
+
+/// 40001: nothing of the transaction happened.
+pub(crate) fn restart(why: &str) -> SqlError {
+    SqlError::new(state::SERIALIZATION, format!("could not serialize access: {why}"))
+        .detail("Nothing of the transaction happened.")
+        .hint("The transaction might succeed if retried.")
+}

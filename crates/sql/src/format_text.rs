@@ -1,0 +1,146 @@
+//! PostgreSQL's text format of values.
+
+use crate::datetime;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::types::Type;
+use bytes::Bytes;
+use rust_decimal::Decimal;
+use std::fmt::Write;
+use std::str::FromStr;
+
+impl Datum {
+    /// The text format, as `ty` shows it (only `character(n)` needs to know its length); `None` for NULL.
+    pub fn to_text(&self, ty: Type) -> Option<String> {
+        let mut out = String::new();
+        self.write_text(ty, &mut out).then_some(out)
+    }
+
+    /// Appends the text format; false, and nothing appended, for NULL.
+    pub fn write_text(&self, ty: Type, out: &mut String) -> bool {
+        match self {
+            Datum::Null => return false,
+            Datum::Bool(b) => out.push(if *b { 't' } else { 'f' }),
+            Datum::Int2(n) => _ = write!(out, "{n}"),
+            Datum::Int4(n) => _ = write!(out, "{n}"),
+            Datum::Int8(n) => _ = write!(out, "{n}"),
+            Datum::Float8(x) => write_float(*x, out),
+            Datum::Numeric(n) => _ = write!(out, "{n}"),
+            Datum::Text(text) => {
+                out.push_str(text);
+                if let Type::Char(n) = ty {
+                    out.extend(std::iter::repeat_n(' ', (n as usize).saturating_sub(text.chars().count())));
+                }
+            }
+            Datum::Bytes(bytes) => {
+                out.push_str("\\x");
+                for byte in bytes {
+                    _ = write!(out, "{byte:02x}");
+                }
+            }
+            Datum::Uuid(id) => _ = write!(out, "{id}"),
+            Datum::Date(days) => datetime::date_to_text(*days, out),
+            Datum::Timestamp(us) => datetime::timestamp_to_text(*us, false, out),
+            Datum::TimestampTz(us) => datetime::timestamp_to_text(*us, true, out),
+        }
+        true
+    }
+
+    /// Reads the text format of a type. Limits of length and scale are not applied here: assignment does.
+    pub fn from_text(ty: Type, text: &str) -> Result<Datum, SqlError> {
+        let trimmed = text.trim();
+        let bad = || SqlError::new(state::BAD_TEXT, format!("invalid input syntax for type {}: \"{text}\"", ty.name()));
+        let integer = |least: i64, most: i64| match trimmed.parse::<i128>() {
+            Ok(n) if (i128::from(least)..=i128::from(most)).contains(&n) => Ok(n as i64),
+            Ok(_) => Err(out_of_range_text(text, ty)),
+            Err(_) if trimmed.len() > 20 && trimmed.bytes().all(|b| b.is_ascii_digit()) => {
+                Err(out_of_range_text(text, ty))
+            }
+            Err(_) => Err(bad()),
+        };
+        Ok(match ty {
+            Type::Bool => Datum::Bool(match trimmed.to_ascii_lowercase().as_str() {
+                "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on" | "1" => true,
+                "f" | "fa" | "fal" | "fals" | "false" | "n" | "no" | "of" | "off" | "0" => false,
+                _ => return Err(bad()),
+            }),
+            Type::Int2 => Datum::Int2(integer(i16::MIN.into(), i16::MAX.into())? as i16),
+            Type::Int4 => Datum::Int4(integer(i32::MIN.into(), i32::MAX.into())? as i32),
+            Type::Int8 => Datum::Int8(integer(i64::MIN, i64::MAX)?),
+            Type::Float8 => {
+                let x = f64::from_str(trimmed).map_err(|_| bad())?;
+                if x.is_infinite() && trimmed.bytes().any(|b| b.is_ascii_digit()) {
+                    return Err(SqlError::new(
+                        state::OUT_OF_RANGE,
+                        format!("\"{text}\" is out of range for type double precision"),
+                    ));
+                }
+                Datum::Float8(x)
+            }
+            Type::Numeric(_) => Datum::Numeric(decimal(trimmed).ok_or_else(|| {
+                if trimmed.len() > 28 && trimmed.parse::<f64>().is_ok() { out_of_range_text(text, ty) } else { bad() }
+            })?),
+            Type::Text | Type::Varchar(_) => Datum::text(text),
+            Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
+            Type::Bytea => Datum::Bytes(bytea(text).ok_or_else(bad)?),
+            Type::Uuid => Datum::Uuid(uuid::Uuid::try_parse(trimmed).map_err(|_| bad())?),
+            Type::Date => Datum::Date(datetime::date_from_text(text)?),
+            Type::Timestamp => Datum::Timestamp(datetime::timestamp_from_text(text, false)?),
+            Type::TimestampTz => Datum::TimestampTz(datetime::timestamp_from_text(text, true)?),
+        })
+    }
+}
+
+fn out_of_range_text(text: &str, ty: Type) -> SqlError {
+    SqlError::new(state::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type {}", ty.name()))
+}
+
+pub(crate) fn decimal(text: &str) -> Option<Decimal> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if text.contains(['e', 'E']) { Decimal::from_scientific(text).ok() } else { Decimal::from_str_exact(text).ok() }
+}
+
+/// The shortest digits that read back as the same float, with an exponent where PostgreSQL writes one.
+fn write_float(x: f64, out: &mut String) {
+    if x.is_nan() {
+        return out.push_str("NaN");
+    }
+    if x.is_infinite() {
+        return out.push_str(if x > 0.0 { "Infinity" } else { "-Infinity" });
+    }
+    let scientific = format!("{x:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if x == 0.0 || (-4..15).contains(&exponent) {
+        _ = write!(out, "{x}");
+    } else {
+        _ = write!(out, "{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
+    }
+}
+
+fn bytea(text: &str) -> Option<Bytes> {
+    if let Some(hex) = text.strip_prefix("\\x") {
+        let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+        if digits.len() % 2 != 0 {
+            return None;
+        }
+        let nibble = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+        return digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect();
+    }
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while at < bytes.len() {
+        if bytes[at] != b'\\' {
+            out.push(bytes[at]);
+            at += 1;
+        } else if bytes.get(at + 1) == Some(&b'\\') {
+            out.push(b'\\');
+            at += 2;
+        } else {
+            let octal = bytes.get(at + 1..at + 4)?;
+            let value = octal.iter().try_fold(0u32, |sum, b| char::from(*b).to_digit(8).map(|d| sum * 8 + d))?;
+            out.push(u8::try_from(value).ok()?);
+            at += 4;
+        }
+    }
+    Some(out.into())
+}

@@ -1,0 +1,156 @@
+//! The column types, with PostgreSQL's names and object ids.
+
+use std::fmt;
+
+/// A type as a column declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// `boolean`
+    Bool,
+    /// `smallint`
+    Int2,
+    /// `integer`
+    Int4,
+    /// `bigint`
+    Int8,
+    /// `double precision`
+    Float8,
+    /// `numeric`, perhaps with (precision, scale). At most 28 digits are kept.
+    Numeric(Option<(u16, u16)>),
+    /// `text`
+    Text,
+    /// `character varying`, perhaps with a limit in characters
+    Varchar(Option<u32>),
+    /// `character(n)`, padded with blanks
+    Char(u32),
+    /// `bytea`
+    Bytea,
+    /// `uuid`
+    Uuid,
+    /// `date`
+    Date,
+    /// `timestamp without time zone`
+    Timestamp,
+    /// `timestamp with time zone`
+    TimestampTz,
+}
+
+impl Type {
+    /// PostgreSQL's object id of the type.
+    pub const fn oid(self) -> u32 {
+        match self {
+            Type::Bool => 16,
+            Type::Bytea => 17,
+            Type::Int8 => 20,
+            Type::Int2 => 21,
+            Type::Int4 => 23,
+            Type::Text => 25,
+            Type::Float8 => 701,
+            Type::Char(_) => 1042,
+            Type::Varchar(_) => 1043,
+            Type::Date => 1082,
+            Type::Timestamp => 1114,
+            Type::TimestampTz => 1184,
+            Type::Numeric(_) => 1700,
+            Type::Uuid => 2950,
+        }
+    }
+
+    /// The type of an object id; `None` for unknown ones, and for 0 and 705 (not specified).
+    pub const fn from_oid(oid: u32) -> Option<Type> {
+        Some(match oid {
+            16 => Type::Bool,
+            17 => Type::Bytea,
+            20 => Type::Int8,
+            21 => Type::Int2,
+            23 | 26 => Type::Int4,
+            25 | 19 => Type::Text,
+            700 | 701 => Type::Float8,
+            1042 => Type::Char(0),
+            1043 => Type::Varchar(None),
+            1082 => Type::Date,
+            1114 => Type::Timestamp,
+            1184 => Type::TimestampTz,
+            1700 => Type::Numeric(None),
+            2950 => Type::Uuid,
+            _ => return None,
+        })
+    }
+
+    /// The SQL name without modifiers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::Bool => "boolean",
+            Type::Int2 => "smallint",
+            Type::Int4 => "integer",
+            Type::Int8 => "bigint",
+            Type::Float8 => "double precision",
+            Type::Numeric(_) => "numeric",
+            Type::Text => "text",
+            Type::Varchar(_) => "character varying",
+            Type::Char(_) => "character",
+            Type::Bytea => "bytea",
+            Type::Uuid => "uuid",
+            Type::Date => "date",
+            Type::Timestamp => "timestamp without time zone",
+            Type::TimestampTz => "timestamp with time zone",
+        }
+    }
+
+    /// The size on the wire in bytes, -1 when it varies: `typlen`.
+    pub const fn length(self) -> i16 {
+        match self {
+            Type::Bool => 1,
+            Type::Int2 => 2,
+            Type::Int4 | Type::Date => 4,
+            Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => 8,
+            Type::Uuid => 16,
+            _ => -1,
+        }
+    }
+
+    /// The modifier on the wire, -1 without one: `atttypmod`.
+    pub const fn modifier(self) -> i32 {
+        match self {
+            Type::Varchar(Some(n)) => n as i32 + 4,
+            Type::Char(n) if n > 0 => n as i32 + 4,
+            Type::Numeric(Some((precision, scale))) => (((precision as i32) << 16) | scale as i32) + 4,
+            _ => -1,
+        }
+    }
+
+    /// Whether it is text of any kind.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Type::Text | Type::Varchar(_) | Type::Char(_))
+    }
+
+    /// Whether it is a whole number.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Type::Int2 | Type::Int4 | Type::Int8)
+    }
+
+    /// Whether arithmetic is defined on it.
+    pub const fn is_number(self) -> bool {
+        matches!(self, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_))
+    }
+
+    /// The type without its modifier: what expressions compute with.
+    pub const fn base(self) -> Type {
+        match self {
+            Type::Numeric(_) => Type::Numeric(None),
+            Type::Varchar(_) => Type::Text,
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            Type::Char(n) if *n > 0 => write!(f, "character({n})"),
+            Type::Numeric(Some((precision, scale))) => write!(f, "numeric({precision},{scale})"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
