@@ -1,1 +1,26 @@
-//! Versions by (key, timestamp), Recent, and merged reads.
+//! Versions by (key, timestamp).
+//!
+//! A database keeps every value it ever had, for a while: a write at a timestamp never overwrites, it adds a version, and a
+//! read at a timestamp sees the newest version at or below it.
+//!
+//! ```text
+//! time
+//!  30 |          b3
+//!  20 |    a2            x        x  tombstone
+//!  10 |    a1    b1      c1
+//!     +---------------------
+//!          a     b       c         a read at 25 sees a2, b1 and no c
+//! ```
+//!
+//! New versions stand in [`Recent`], in memory; the world settles them into a [`Store`] behind it, unsynced, and
+//! a checkpoint of the store is what frees the log. Readers look into Recent, then into a snapshot of the store.
+
+mod key;
+mod read;
+mod recent;
+mod store;
+
+pub use key::{Key, KeyRange, Value, Write};
+pub use read::{Chunk, read, scan};
+pub use recent::{Recent, Settling};
+pub use store::{Batch, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Version};
