@@ -1,1 +1,0 @@
-//! SELECT in its full breadth, by DataFusion: the one crate that links it.
