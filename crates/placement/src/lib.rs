@@ -1,1 +1,21 @@
-//! Databases, shards, groups, zones.
+//! Databases, shards and members: where things are.
+//!
+//! The first form of placement. The members of a cluster are fixed at its birth, every database has one shard, and every
+//! shard is replicated by one group on all members. The facts are rows of database `system` under a reserved prefix, so they are
+//! agreed on, versioned and recovered like any other row; [`Databases`] is what a node has read from them.
+//!
+//! ```text
+//!   system's rows:   \0placement\0database\0<id>  ──▶  DatabaseRow { id, name, protocol, shards }
+//! ```
+//!
+//! Invariants:
+//! 1. The number of a database is never reused: a dropped database leaves a tombstone row with its number.
+//! 2. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist from birth and have no row.
+//!
+//! Not yet here: directories and their movement, groups on a part of the members, zones as a constraint (Spanner §2.2).
+
+mod databases;
+mod members;
+
+pub use databases::{DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix};
+pub use members::{Member, Members, MembersError};

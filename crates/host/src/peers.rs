@@ -1,0 +1,593 @@
+//! Frames between nodes.
+//!
+//! Every node keeps one connection to each other node for what it says, and accepts one from each for what it hears. A frame may
+//! be lost, never altered, and frames of one connection keep their order; everything above is built for that.
+//!
+//! ```text
+//!   hello:  "MERIDIAN" version:u16 cluster:u128 from:u32 incarnation:u32 to:u32 crc:u32     each side sends one
+//!   frame:  length:u32 crc:u32 payload                                                       integers little-endian
+//! ```
+//!
+//! Whoever has something to say writes it on his own thread as far as the socket takes it; what is left goes to the link's writer
+//! thread, and what others say meanwhile is coalesced into the next write.
+//!
+//! Invariants:
+//! 1. A link's queue is bounded in bytes; what does not fit is dropped and counted, and so is what is said while not connected.
+//! 2. A frame with a deadline leaves only while the clock's latest is before it.
+//! 3. Memory for a frame grows as its bytes arrive, never by the announced length, and never above the limit.
+//! 4. A connection that says anything wrong (cluster, version, checksum, length, an earlier life) is closed with a reason in the
+//!    log; nothing else notices.
+//!
+//! Not yet here: TLS, and room in a full queue set aside for votes and heartbeats.
+
+use crate::clock::Clock;
+use meridian_machine::{Incarnation, NodeId};
+use parking_lot::{Condvar, Mutex};
+use rustix::net::SendFlags;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const MAGIC: &[u8; 8] = b"MERIDIAN";
+/// The version of the frames. Nodes of different versions do not speak.
+pub const VERSION: u16 = 1;
+const HELLO_BYTES: usize = 42;
+const HEADER_BYTES: usize = 8;
+const COALESCE_BYTES: usize = 256 << 10;
+const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the peers of a node agree on.
+#[derive(Clone, Debug)]
+pub struct PeersOptions {
+    /// The cluster: nodes of another are refused.
+    pub cluster: u128,
+    /// This node.
+    pub me: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// Where the others are.
+    pub others: BTreeMap<NodeId, String>,
+    /// What one link may hold back.
+    pub queue_bytes: usize,
+    /// The largest frame.
+    pub frame_bytes: usize,
+}
+
+/// Whoever takes in frames. Called on the thread of the connection.
+pub trait Receive: Send + Sync {
+    /// A frame came from this life of a node.
+    fn receive(&self, from: NodeId, life: Incarnation, frame: &[u8]);
+}
+
+/// The links of a node.
+pub struct Peers {
+    options: PeersOptions,
+    clock: Arc<Clock>,
+    links: BTreeMap<NodeId, Arc<Link>>,
+    lives: Mutex<BTreeMap<NodeId, Incarnation>>,
+    heard: Mutex<Vec<TcpStream>>,
+    stopped: AtomicBool,
+    address: Option<SocketAddr>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+struct Frame {
+    deadline: Option<u64>,
+    payload: Vec<u8>,
+}
+
+#[derive(Default)]
+struct LinkState {
+    queue: VecDeque<Frame>,
+    queued_bytes: usize,
+    stream: Option<Arc<TcpStream>>,
+    /// Somebody is writing; he will find what is queued meanwhile.
+    writing: bool,
+    /// What the socket did not take at once: for the writer thread.
+    left: Vec<u8>,
+    stopped: bool,
+}
+
+#[derive(Default)]
+struct Link {
+    state: Mutex<LinkState>,
+    changed: Condvar,
+    dropped: AtomicU64,
+}
+
+impl Peers {
+    /// Starts a thread for each link, and one that accepts connections if there is a listener.
+    pub fn start(
+        options: PeersOptions,
+        listener: Option<TcpListener>,
+        clock: Arc<Clock>,
+        receive: Arc<dyn Receive>,
+    ) -> io::Result<Arc<Self>> {
+        let links = options.others.keys().map(|node| (*node, Arc::new(Link::default()))).collect();
+        let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let peers = Arc::new(Peers {
+            options,
+            clock,
+            links,
+            lives: Mutex::default(),
+            heard: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            address,
+            threads: Mutex::default(),
+        });
+        let mut threads = Vec::new();
+        for (node, address) in &peers.options.others {
+            let (of_thread, node, address) = (Arc::clone(&peers), *node, address.clone());
+            let thread = std::thread::Builder::new().name(format!("link-{node}"));
+            threads.push(thread.spawn(move || of_thread.keep_connected(node, &address))?);
+        }
+        if let Some(listener) = listener {
+            let of_thread = Arc::clone(&peers);
+            let thread = std::thread::Builder::new().name("accept".into());
+            threads.push(thread.spawn(move || of_thread.accept(&listener, &receive))?);
+        }
+        *peers.threads.lock() = threads;
+        Ok(peers)
+    }
+
+    /// Queues a frame, or drops it. [`Peers::flush`] sends what is queued.
+    pub fn post(&self, to: NodeId, deadline: Option<u64>, payload: Vec<u8>) {
+        let Some(link) = self.links.get(&to) else { return };
+        let mut state = link.state.lock();
+        let bytes = payload.len() + HEADER_BYTES;
+        if state.stream.is_none()
+            || state.queued_bytes + bytes > self.options.queue_bytes
+            || payload.len() > self.options.frame_bytes
+        {
+            link.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        state.queued_bytes += bytes;
+        state.queue.push_back(Frame { deadline, payload });
+    }
+
+    /// Writes what is queued for a node, on the caller's thread as far as that goes without waiting.
+    pub fn flush(&self, to: NodeId) {
+        let Some(link) = self.links.get(&to) else { return };
+        let mut buffer = Vec::new();
+        let mut state = link.state.lock();
+        if state.writing {
+            return;
+        }
+        while !state.queue.is_empty() {
+            let Some(stream) = state.stream.clone() else { break };
+            buffer.clear();
+            self.gather(&mut state, &mut buffer);
+            state.writing = true;
+            drop(state);
+            let sent = rustix::net::send(&*stream, &buffer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            state = link.state.lock();
+            let sent = match sent {
+                Ok(sent) => sent,
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
+                Err(_) => {
+                    link.lose(&mut state, &stream);
+                    break;
+                }
+            };
+            if sent < buffer.len() {
+                state.left = buffer.split_off(sent);
+                link.changed.notify_one();
+                return; // `writing` stays: the link's thread goes on from here
+            }
+        }
+        state.writing = false;
+    }
+
+    /// How many frames were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.links.values().map(|link| link.dropped.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The nodes to which there is a connection.
+    pub fn connected(&self) -> Vec<NodeId> {
+        self.links.iter().filter(|(_, link)| link.state.lock().stream.is_some()).map(|(node, _)| *node).collect()
+    }
+
+    /// Closes everything and waits for the threads.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for link in self.links.values() {
+            let mut state = link.state.lock();
+            state.stopped = true;
+            if let Some(stream) = state.stream.take() {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            link.changed.notify_all();
+        }
+        if let Some(mut address) = self.address {
+            if address.ip().is_unspecified() {
+                address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+            }
+            let _ = TcpStream::connect_timeout(&address, PATIENCE); // wakes the accepting thread
+        }
+        for stream in self.heard.lock().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn gather(&self, state: &mut LinkState, buffer: &mut Vec<u8>) {
+        let mut latest = None;
+        while buffer.len() < COALESCE_BYTES {
+            let Some(frame) = state.queue.pop_front() else { break };
+            state.queued_bytes -= frame.payload.len() + HEADER_BYTES;
+            if let Some(deadline) = frame.deadline
+                && *latest.get_or_insert_with(|| self.clock.now().interval.latest) >= deadline
+            {
+                continue;
+            }
+            let length = u32::try_from(frame.payload.len()).expect("invariant: a posted frame is within the limit");
+            buffer.extend_from_slice(&length.to_le_bytes());
+            buffer.extend_from_slice(&crc32fast::hash(&frame.payload).to_le_bytes());
+            buffer.extend_from_slice(&frame.payload);
+        }
+    }
+
+    /// The life of a link: connect, write what the others' writes left over, connect again.
+    fn keep_connected(&self, node: NodeId, address: &str) {
+        let Some(link) = self.links.get(&node) else { return };
+        let mut back_off = FIRST_BACK_OFF;
+        let mut complained = false;
+        loop {
+            let mut state = link.state.lock();
+            if state.stopped {
+                return;
+            }
+            let Some(stream) = state.stream.clone() else {
+                drop(state);
+                match self.connect(node, address) {
+                    Ok(stream) => {
+                        let mut state = link.state.lock();
+                        if state.stopped {
+                            return;
+                        }
+                        tracing::debug!(%node, address, "connected");
+                        (back_off, complained) = (FIRST_BACK_OFF, false);
+                        state.stream = Some(Arc::new(stream));
+                    }
+                    Err(error) => {
+                        if !std::mem::replace(&mut complained, true) {
+                            tracing::info!(%node, address, %error, "cannot connect; trying on");
+                        }
+                        let mut state = link.state.lock();
+                        if !state.stopped {
+                            link.changed.wait_for(&mut state, back_off);
+                        }
+                        back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+                    }
+                }
+                continue;
+            };
+            if state.left.is_empty() {
+                // Nobody reads this direction, so a closed connection shows up at the next write, or here.
+                link.changed.wait_for(&mut state, LONGEST_BACK_OFF);
+                if state.left.is_empty() && closed(&stream) && !state.writing {
+                    link.lose(&mut state, &stream);
+                }
+                continue;
+            }
+            let left = std::mem::take(&mut state.left);
+            drop(state);
+            let wrote = (&*stream).write_all(&left);
+            let mut state = link.state.lock();
+            if wrote.is_err() {
+                link.lose(&mut state, &stream);
+            }
+            state.writing = false;
+            drop(state);
+            self.flush(node);
+        }
+    }
+
+    fn hello(&self, to: NodeId) -> [u8; HELLO_BYTES] {
+        let mut hello = [0; HELLO_BYTES];
+        hello[..8].copy_from_slice(MAGIC);
+        hello[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        hello[10..26].copy_from_slice(&self.options.cluster.to_le_bytes());
+        hello[26..30].copy_from_slice(&self.options.me.0.to_le_bytes());
+        hello[30..34].copy_from_slice(&self.options.incarnation.0.to_le_bytes());
+        hello[34..38].copy_from_slice(&to.0.to_le_bytes());
+        let crc = crc32fast::hash(&hello[..38]);
+        hello[38..].copy_from_slice(&crc.to_le_bytes());
+        hello
+    }
+
+    /// Who said hello, if it may speak with this node.
+    fn check_hello(&self, hello: &[u8; HELLO_BYTES]) -> Result<(NodeId, Incarnation), String> {
+        let word = |at: usize| u32::from_le_bytes([hello[at], hello[at + 1], hello[at + 2], hello[at + 3]]);
+        if &hello[..8] != MAGIC {
+            return Err("it does not speak this protocol".into());
+        }
+        let version = u16::from_le_bytes([hello[8], hello[9]]);
+        if version != VERSION {
+            return Err(format!("it speaks version {version}, this node version {VERSION}"));
+        }
+        if word(38) != crc32fast::hash(&hello[..38]) {
+            return Err("its hello is damaged".into());
+        }
+        if hello[10..26] != self.options.cluster.to_le_bytes() {
+            return Err("it belongs to another cluster".into());
+        }
+        let (from, life, to) = (NodeId(word(26)), Incarnation(word(30)), NodeId(word(34)));
+        if to != self.options.me {
+            return Err(format!("it looks for node {}, this is node {}", to.0, self.options.me.0));
+        }
+        if !self.options.others.contains_key(&from) {
+            return Err(format!("node {} is not a member of the cluster", from.0));
+        }
+        let mut lives = self.lives.lock();
+        let newest = lives.entry(from).or_insert(life);
+        if life < *newest {
+            return Err(format!(
+                "node {} is in life {} but was in life {} already: did it lose its data?",
+                from.0, life.0, newest.0
+            ));
+        }
+        *newest = life;
+        Ok((from, life))
+    }
+
+    fn connect(&self, node: NodeId, address: &str) -> io::Result<TcpStream> {
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(mut stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.set_write_timeout(Some(PATIENCE))?;
+                    stream.write_all(&self.hello(node))?;
+                    let mut hello = [0; HELLO_BYTES];
+                    stream.read_exact(&mut hello)?;
+                    return match self.check_hello(&hello) {
+                        Ok((from, _)) if from == node => Ok(stream),
+                        Ok((from, _)) => Err(io::Error::other(format!("node {} answers there", from.0))),
+                        Err(why) => Err(io::Error::other(why)),
+                    };
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    fn accept(self: Arc<Self>, listener: &TcpListener, receive: &Arc<dyn Receive>) {
+        loop {
+            let accepted = listener.accept();
+            if self.stopped.load(Ordering::SeqCst) {
+                return;
+            }
+            let Ok((stream, address)) = accepted else {
+                std::thread::sleep(FIRST_BACK_OFF); // out of file descriptors, say
+                continue;
+            };
+            if let Ok(kept) = stream.try_clone() {
+                let mut heard = self.heard.lock();
+                heard.retain(|stream| !closed(stream));
+                heard.push(kept);
+            }
+            let (of_thread, receive) = (Arc::clone(&self), Arc::clone(receive));
+            let thread = std::thread::Builder::new().name("peer".into()).spawn(move || {
+                if let Err(why) = of_thread.hear(&stream, &*receive)
+                    && !of_thread.stopped.load(Ordering::SeqCst)
+                {
+                    tracing::warn!(%address, %why, "closed a peer's connection");
+                }
+                let _ = stream.shutdown(Shutdown::Both);
+            });
+            match thread {
+                Ok(thread) => {
+                    let mut threads = self.threads.lock();
+                    threads.retain(|thread| !thread.is_finished());
+                    threads.push(thread);
+                }
+                Err(error) => tracing::warn!(%error, "no thread for a peer's connection"),
+            }
+        }
+    }
+
+    /// Reads one connection until it ends.
+    fn hear(&self, mut stream: &TcpStream, receive: &dyn Receive) -> Result<(), String> {
+        let broken = |error: io::Error| error.to_string();
+        stream.set_nodelay(true).map_err(broken)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
+        let mut hello = [0; HELLO_BYTES];
+        stream.read_exact(&mut hello).map_err(broken)?;
+        let (from, life) = self.check_hello(&hello)?;
+        stream.write_all(&self.hello(from)).map_err(broken)?;
+        stream.set_read_timeout(None).map_err(broken)?;
+        let mut bytes = Vec::with_capacity(64 << 10);
+        let mut start = 0;
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            while let Some(frame) = next_frame(&bytes[start..], self.options.frame_bytes)? {
+                receive.receive(from, life, frame);
+                start += HEADER_BYTES + frame.len();
+            }
+            bytes.drain(..start);
+            start = 0;
+            match stream.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(broken(error)),
+            }
+            if bytes.capacity() > 1 << 20 && bytes.len() < 64 << 10 {
+                bytes.shrink_to(64 << 10);
+            }
+        }
+    }
+}
+
+impl Link {
+    /// The connection is gone, and with it what was to go over it.
+    fn lose(&self, state: &mut LinkState, stream: &Arc<TcpStream>) {
+        let _ = stream.shutdown(Shutdown::Both);
+        state.stream = None;
+        self.dropped.fetch_add(state.queue.len() as u64, Ordering::Relaxed);
+        state.queue.clear();
+        state.queued_bytes = 0;
+        state.left.clear();
+        self.changed.notify_one();
+    }
+}
+
+/// The first whole frame of these bytes, if it has arrived.
+fn next_frame(bytes: &[u8], limit: usize) -> Result<Option<&[u8]>, String> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+    let crc = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    if length > limit {
+        return Err(format!("a frame of {length} bytes is over the limit of {limit}"));
+    }
+    match rest.get(..length) {
+        Some(payload) if crc32fast::hash(payload) != crc => Err("a frame is damaged".into()),
+        whole => Ok(whole),
+    }
+}
+
+/// True if the other side has closed a connection on which it never says anything.
+fn closed(stream: &TcpStream) -> bool {
+    let mut byte = [0u8; 1];
+    match rustix::net::recv(stream, &mut byte, rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT) {
+        Ok((_, read)) => read == 0,
+        Err(error) => !matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ClockBound;
+    use std::sync::mpsc;
+
+    struct Heard(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
+    impl Receive for Heard {
+        fn receive(&self, from: NodeId, _: Incarnation, frame: &[u8]) {
+            let _ = self.0.lock().send((from, frame.to_vec()));
+        }
+    }
+
+    struct Pair {
+        one: Arc<Peers>,
+        two: Arc<Peers>,
+        heard: mpsc::Receiver<(NodeId, Vec<u8>)>,
+        address: SocketAddr,
+    }
+
+    fn start(
+        me: u32,
+        cluster: u128,
+        other: SocketAddr,
+        listener: TcpListener,
+    ) -> (Arc<Peers>, mpsc::Receiver<(NodeId, Vec<u8>)>) {
+        let (sender, heard) = mpsc::channel();
+        let options = PeersOptions {
+            cluster,
+            me: NodeId(me),
+            incarnation: Incarnation(1),
+            others: BTreeMap::from([(NodeId(3 - me), other.to_string())]),
+            queue_bytes: 64 << 20,
+            frame_bytes: 16 << 20,
+        };
+        let clock = Arc::new(Clock::new(ClockBound::LOOPBACK));
+        (Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(), heard)
+    }
+
+    fn pair(clusters: [u128; 2]) -> Pair {
+        let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = [listeners[0].local_addr().unwrap(), listeners[1].local_addr().unwrap()];
+        let [first, second] = listeners;
+        let (one, _) = start(1, clusters[0], addresses[1], first);
+        let (two, heard) = start(2, clusters[1], addresses[0], second);
+        Pair { one, two, heard, address: addresses[1] }
+    }
+
+    fn wait_until(what: impl Fn() -> bool) {
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while !what() {
+            assert!(std::time::Instant::now() < end, "it never came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn frames_arrive_whole_and_in_order_whatever_their_size() {
+        let pair = pair([7, 7]);
+        wait_until(|| pair.one.connected().len() == 1);
+        let sizes = [0usize, 1, 100, 70_000, 5_000_000, 3];
+        for size in sizes {
+            pair.one.post(NodeId(2), None, vec![size as u8; size]);
+        }
+        pair.one.flush(NodeId(2));
+        for size in sizes {
+            let (from, frame) = pair.heard.recv_timeout(Duration::from_secs(20)).unwrap();
+            assert_eq!((from, frame), (NodeId(1), vec![size as u8; size]));
+        }
+        pair.one.stop();
+        pair.two.stop();
+    }
+
+    #[test]
+    fn a_frame_past_its_deadline_does_not_leave() {
+        let pair = pair([7, 7]);
+        wait_until(|| pair.one.connected().len() == 1);
+        pair.one.post(NodeId(2), Some(1), b"late".to_vec());
+        pair.one.post(NodeId(2), Some(u64::MAX), b"in time".to_vec());
+        pair.one.flush(NodeId(2));
+        assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"in time");
+        pair.one.stop();
+        pair.two.stop();
+    }
+
+    #[test]
+    fn another_cluster_is_refused_and_garbage_disturbs_nobody() {
+        let strangers = pair([7, 8]);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(strangers.one.connected().is_empty() && strangers.two.connected().is_empty());
+        strangers.one.stop();
+        strangers.two.stop();
+
+        let pair = pair([7, 7]);
+        wait_until(|| pair.one.connected().len() == 1);
+        let mut garbage = TcpStream::connect(pair.address).unwrap();
+        garbage.write_all(&[0xa5; 4096]).unwrap();
+        let mut rest = Vec::new();
+        let _ = garbage.read_to_end(&mut rest);
+        assert!(rest.is_empty());
+        let mut damaged = TcpStream::connect(pair.address).unwrap();
+        damaged.write_all(&pair.one.hello(NodeId(2))).unwrap();
+        damaged.write_all(&[1, 0, 0, 0, 9, 9, 9, 9, 5]).unwrap();
+        let _ = damaged.read_to_end(&mut rest);
+        pair.one.post(NodeId(2), None, b"still here".to_vec());
+        pair.one.flush(NodeId(2));
+        assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"still here");
+        pair.one.stop();
+        pair.two.stop();
+    }
+
+    #[test]
+    fn frames_are_found_in_any_bytes_without_a_panic() {
+        assert_eq!(next_frame(&[], 10), Ok(None));
+        assert_eq!(next_frame(&[5, 0, 0, 0, 1, 2, 3], 10), Ok(None));
+        assert!(next_frame(&[0xff; 8], 10).is_err());
+        assert!(next_frame(&[1, 0, 0, 0, 9, 9, 9, 9, 5], 10).is_err());
+        assert_eq!(next_frame(&[0; 8], 10), Ok(Some(&[][..])));
+    }
+}

@@ -1,0 +1,226 @@
+//! One thread that wakes machines when their time has come.
+//!
+//! Each machine keeps its own timers (see [`Alarms`]); this thread only knows when each machine's earliest is due. Moving or
+//! forgetting a timer therefore costs no lock that machines share: a wake that turns out too early finds nothing due and asks
+//! again. The kernel's timer slack of this thread is set to the minimum, which makes a wake late by 10–60 µs instead of 50–110.
+
+use crate::clock::boot_ns;
+use parking_lot::{Condvar, Mutex};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Whoever can be woken. Called on the timer thread.
+pub trait Wake: Send + Sync {
+    /// The moment that was asked for has come.
+    fn wake(self: Arc<Self>);
+}
+
+struct Entry {
+    at: u64,
+    who: Weak<dyn Wake>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    queue: BinaryHeap<Reverse<Entry>>,
+    stopped: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The timer thread.
+pub struct Timers {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Timers {
+    /// Starts the thread.
+    pub fn start() -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("timers".into()).spawn(move || run(&of_thread))?;
+        Ok(Timers { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Wakes `who` when the boot clock reaches `at`.
+    pub fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
+        let mut state = self.shared.state.lock();
+        let earliest = state.queue.peek().is_none_or(|Reverse(first)| at < first.at);
+        state.queue.push(Reverse(Entry { at, who }));
+        drop(state);
+        if earliest {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Ends the thread; nobody is woken any more.
+    pub fn stop(&self) {
+        self.shared.state.lock().stopped = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Timers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(shared: &Shared) {
+    // Best effort: without it, timers are up to 50 µs later.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let mut state = shared.state.lock();
+    while !state.stopped {
+        let now = boot_ns();
+        match state.queue.peek() {
+            None => shared.changed.wait(&mut state),
+            Some(Reverse(first)) if first.at > now => {
+                let wait = Duration::from_nanos(first.at - now);
+                shared.changed.wait_for(&mut state, wait);
+            }
+            Some(_) => {
+                let Some(Reverse(due)) = state.queue.pop() else { continue };
+                parking_lot::MutexGuard::unlocked(&mut state, || {
+                    if let Some(who) = due.who.upgrade() {
+                        who.wake();
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The timers of one machine: armed, moved and forgotten by equal timer.
+#[derive(Debug)]
+pub struct Alarms<T> {
+    at: BTreeMap<T, u64>,
+    due: BTreeSet<(u64, T)>,
+    /// The moment for which the timer thread was last asked to wake the machine, if that has not come.
+    asked: Option<u64>,
+}
+
+impl<T> Default for Alarms<T> {
+    fn default() -> Self {
+        Alarms { at: BTreeMap::new(), due: BTreeSet::new(), asked: None }
+    }
+}
+
+impl<T: Clone + Ord> Alarms<T> {
+    /// Arms a timer, or moves it.
+    pub fn arm(&mut self, timer: T, at: u64) {
+        if let Some(before) = self.at.insert(timer.clone(), at) {
+            self.due.remove(&(before, timer.clone()));
+        }
+        self.due.insert((at, timer));
+    }
+
+    /// Forgets a timer.
+    pub fn disarm(&mut self, timer: &T) {
+        if let Some(at) = self.at.remove(timer) {
+            self.due.remove(&(at, timer.clone()));
+        }
+    }
+
+    /// Takes a timer that is due.
+    pub fn pop_due(&mut self, now: u64) -> Option<T> {
+        if self.due.first()?.0 > now {
+            return None;
+        }
+        let (_, timer) = self.due.pop_first()?;
+        self.at.remove(&timer);
+        Some(timer)
+    }
+
+    /// A wake came; an old one, asked for before a timer moved, changes nothing.
+    pub fn woken(&mut self, now: u64) {
+        if self.asked.is_some_and(|asked| asked <= now) {
+            self.asked = None;
+        }
+    }
+
+    /// When a wake must be asked for, if one earlier than the last is needed.
+    pub fn ask(&mut self) -> Option<u64> {
+        let next = self.due.first()?.0;
+        if self.asked.is_some_and(|asked| asked <= next) {
+            return None;
+        }
+        self.asked = Some(next);
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    struct Bell(Mutex<mpsc::Sender<u64>>);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.lock().send(boot_ns());
+        }
+    }
+
+    #[test]
+    fn wakes_come_in_order_and_not_early() {
+        let timers = Timers::start().unwrap();
+        let (sender, rings) = mpsc::channel();
+        let bell: Arc<dyn Wake> = Arc::new(Bell(Mutex::new(sender)));
+        let now = boot_ns();
+        for after_ms in [30, 10, 20] {
+            timers.wake_at(now + after_ms * 1_000_000, Arc::downgrade(&bell));
+        }
+        for after_ms in [10, 20, 30] {
+            assert!(rings.recv_timeout(Duration::from_secs(10)).unwrap() >= now + after_ms * 1_000_000);
+        }
+    }
+
+    #[test]
+    fn an_equal_timer_moves_and_a_forgotten_one_never_comes() {
+        let mut alarms = Alarms::default();
+        alarms.arm("election", 10);
+        alarms.arm("heartbeat", 5);
+        assert_eq!(alarms.ask(), Some(5));
+        assert_eq!(alarms.ask(), None);
+        alarms.arm("election", 20);
+        alarms.disarm(&"heartbeat");
+        assert_eq!(alarms.pop_due(19), None);
+        alarms.woken(4);
+        assert_eq!(alarms.ask(), None);
+        alarms.woken(5);
+        assert_eq!(alarms.ask(), Some(20));
+        assert_eq!(alarms.pop_due(20), Some("election"));
+        assert_eq!(alarms.pop_due(u64::MAX), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Which databases there are.
+
+use meridian_machine::{DatabaseId, ShardId};
+use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
+
+/// The database that holds the cluster's own facts.
+pub const SYSTEM: DatabaseId = DatabaseId(0);
+/// The database that PostgreSQL clients expect.
+pub const POSTGRES: DatabaseId = DatabaseId(1);
+/// The database that users begin with.
+pub const MERIDIAN: DatabaseId = DatabaseId(2);
+/// The first number that `CREATE DATABASE` gives out.
+pub const FIRST_FREE: DatabaseId = DatabaseId(3);
+
+const PREFIX: &[u8] = b"\0placement\0database\0";
+
+/// The prefix of the rows in `system` that say which databases there are.
+pub fn row_prefix() -> &'static [u8] {
+    PREFIX
+}
+
+/// One database, as its row in `system` says.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct DatabaseRow {
+    /// Its number, never reused.
+    #[n(0)]
+    pub id: DatabaseId,
+    /// Its name.
+    #[n(1)]
+    pub name: String,
+    /// The recipe that runs it.
+    #[n(2)]
+    pub protocol: String,
+    /// Its shards; one, for now.
+    #[n(3)]
+    pub shards: Vec<ShardId>,
+    /// Dropped: the row stays so that the number is not given out again.
+    #[n(4)]
+    pub dropped: bool,
+}
+
+impl DatabaseRow {
+    /// A database with one shard under the spanner recipe.
+    pub fn new(id: DatabaseId, name: impl Into<String>) -> Self {
+        DatabaseRow { id, name: name.into(), protocol: "spanner".into(), shards: vec![ShardId(0)], dropped: false }
+    }
+
+    /// The row's key in `system`.
+    pub fn key(&self) -> Vec<u8> {
+        let mut key = PREFIX.to_vec();
+        key.extend_from_slice(&self.id.0.to_be_bytes());
+        key
+    }
+
+    /// The row's value in `system`.
+    pub fn value(&self) -> Vec<u8> {
+        minicbor::to_vec(self).expect("invariant: writing to memory cannot fail")
+    }
+
+    /// Reads a row. `None` if these bytes are not one.
+    pub fn read(value: &[u8]) -> Option<Self> {
+        minicbor::decode(value).ok()
+    }
+}
+
+/// The databases that a node knows of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Databases {
+    by_id: BTreeMap<DatabaseId, DatabaseRow>,
+}
+
+impl Default for Databases {
+    fn default() -> Self {
+        let birth = [(SYSTEM, "system"), (POSTGRES, "postgres"), (MERIDIAN, "meridian")];
+        Databases { by_id: birth.map(|(id, name)| (id, DatabaseRow::new(id, name))).into_iter().collect() }
+    }
+}
+
+impl Databases {
+    /// The databases that exist from birth.
+    pub fn at_birth() -> Self {
+        Self::default()
+    }
+
+    /// Takes in a row. True if it says something new.
+    pub fn learn(&mut self, row: DatabaseRow) -> bool {
+        if row.id < FIRST_FREE || self.by_id.get(&row.id) == Some(&row) {
+            return false;
+        }
+        self.by_id.insert(row.id, row);
+        true
+    }
+
+    /// The living database of this name.
+    pub fn named(&self, name: &str) -> Option<&DatabaseRow> {
+        self.iter().find(|row| row.name == name)
+    }
+
+    /// The living databases, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &DatabaseRow> {
+        self.by_id.values().filter(|row| !row.dropped)
+    }
+
+    /// The number that the next new database gets.
+    pub fn next_id(&self) -> DatabaseId {
+        let last = self.by_id.keys().next_back().map_or(0, |id| id.0 + 1);
+        DatabaseId(last.max(FIRST_FREE.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_reads_back_and_garbage_does_not() {
+        let row = DatabaseRow::new(DatabaseId(7), "lab");
+        assert_eq!(DatabaseRow::read(&row.value()), Some(row.clone()));
+        assert_eq!(DatabaseRow::read(&[0xff; 9]), None);
+        for cut in 0..row.value().len() {
+            assert_eq!(DatabaseRow::read(&row.value()[..cut]), None);
+        }
+        assert!(row.key().starts_with(row_prefix()));
+    }
+
+    #[test]
+    fn a_dropped_number_is_not_given_out_again() {
+        let mut databases = Databases::at_birth();
+        let lab = DatabaseRow::new(databases.next_id(), "lab");
+        assert!(databases.learn(lab.clone()));
+        assert!(!databases.learn(lab.clone()));
+        assert!(databases.named("lab").is_some());
+        databases.learn(DatabaseRow { dropped: true, ..lab.clone() });
+        assert!(databases.named("lab").is_none());
+        assert!(databases.next_id() > lab.id);
+    }
+
+    #[test]
+    fn the_databases_of_birth_cannot_be_changed_by_a_row() {
+        let mut databases = Databases::at_birth();
+        assert!(!databases.learn(DatabaseRow { dropped: true, ..DatabaseRow::new(SYSTEM, "system") }));
+        assert!(databases.named("system").is_some());
+    }
+}

@@ -1,0 +1,111 @@
+//! The nodes of a cluster.
+
+use meridian_machine::NodeId;
+use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Member {
+    /// Its number, never reused.
+    #[n(0)]
+    pub node: NodeId,
+    /// Where it stands.
+    #[n(1)]
+    pub zone: String,
+    /// Where other nodes reach it, `host:port`; empty for a node without peers.
+    #[n(2)]
+    pub address: String,
+}
+
+/// Why a list of members cannot be a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MembersError {
+    /// A cluster has at least one node.
+    Empty,
+    /// Two members have one number.
+    Twice(NodeId),
+    /// Node 0 is nobody: it stands for "no issuer" in a timestamp.
+    Zero,
+}
+
+impl fmt::Display for MembersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MembersError::Empty => f.write_str("a cluster needs at least one node"),
+            MembersError::Twice(node) => write!(f, "node {} is named twice", node.0),
+            MembersError::Zero => f.write_str("node numbers begin at 1"),
+        }
+    }
+}
+
+impl std::error::Error for MembersError {}
+
+/// All nodes of a cluster, fixed at its birth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    by_node: BTreeMap<NodeId, Member>,
+}
+
+impl Members {
+    /// The members of a new cluster.
+    pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, MembersError> {
+        let mut by_node = BTreeMap::new();
+        for member in members {
+            let node = member.node;
+            if node.0 == 0 {
+                return Err(MembersError::Zero);
+            }
+            if by_node.insert(node, member).is_some() {
+                return Err(MembersError::Twice(node));
+            }
+        }
+        if by_node.is_empty() {
+            return Err(MembersError::Empty);
+        }
+        Ok(Members { by_node })
+    }
+
+    /// The members in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.by_node.values()
+    }
+
+    /// The members' numbers, ascending.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.by_node.keys().copied().collect()
+    }
+
+    /// One member.
+    pub fn get(&self, node: NodeId) -> Option<&Member> {
+        self.by_node.get(&node)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_node.len()
+    }
+
+    /// Never true: a cluster has at least one node.
+    pub fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(node: u32) -> Member {
+        Member { node: NodeId(node), zone: "here".into(), address: String::new() }
+    }
+
+    #[test]
+    fn a_cluster_has_distinct_numbered_members() {
+        assert_eq!(Members::new([]), Err(MembersError::Empty));
+        assert_eq!(Members::new([member(0)]), Err(MembersError::Zero));
+        assert_eq!(Members::new([member(1), member(1)]), Err(MembersError::Twice(NodeId(1))));
+        assert_eq!(Members::new([member(2), member(1)]).unwrap().nodes(), [NodeId(1), NodeId(2)]);
+    }
+}
