@@ -1,1 +1,29 @@
-//! The node's one log, over `trait Disk`.
+//! The node's one log.
+//!
+//! Every machine of a node keeps its records here, so that one fsync serves them all. A record is acknowledged when it has
+//! been written *and* synced; the world does both, in batches, and then tells the machines.
+//!
+//! ```text
+//! log-00000007 ── sealed ──▶ log-00000008 ── sealed ──▶ log-00000009 (open)
+//!  header │ record │ record │ … │ seal
+//!           └ length, checksum of the header, checksum of the payload, whose it is, how far the log was synced
+//! ```
+//!
+//! 1. Checksums cover the segment's number and the record's offset: what an earlier use of the file left there, or a write
+//!    that went to the wrong place, is never taken for a record.
+//! 2. A segment is sealed and synced before the next is begun, and every start begins a new one.
+//! 3. What does not check at the end of the newest segment was never acknowledged, if no later record says that the log was
+//!    synced beyond it: it is cut. Anything else that does not check is damage, and refused.
+//! 4. Not told apart: a flipped bit in the very last synced batch looks like a torn one and is cut. A replicated group gets
+//!    it back from its other members; a single node does not notice.
+
+mod disk;
+mod log;
+mod memory;
+mod os;
+mod segment;
+
+pub use disk::{Disk, File};
+pub use log::{Log, LogError, Lsn, MachineKey, Options, Recovered};
+pub use memory::MemoryDisk;
+pub use os::OsDisk;

@@ -1,0 +1,357 @@
+//! Appending, recovering, and giving space back.
+
+use crate::segment::{self, FIRST, Preamble, SEAL};
+use crate::{Disk, File};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+/// Whose record it is: the machine that persisted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineKey {
+    /// The database.
+    pub database: u32,
+    /// The shard.
+    pub shard: u32,
+}
+
+/// A record's number in one life of the log: grows by one with each append, across machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+/// How a log is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The size of a segment file. A larger record gets a segment of its own size.
+    pub segment_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { segment_bytes: 32 << 20 }
+    }
+}
+
+/// What stood in the log when it was opened.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Every record, in order.
+    pub records: Vec<(MachineKey, Lsn, Bytes)>,
+    /// Bytes cut from the end because they were never acknowledged.
+    pub torn: bool,
+}
+
+/// Why the log cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// No room. What was appended stays in memory; `write` may be tried again when there is room.
+    #[error("no room left on the disk that holds {file}: make room, writes go on by themselves")]
+    Full {
+        /// The file.
+        file: String,
+    },
+    /// Acknowledged records do not check.
+    #[error(
+        "{file} is damaged at byte {offset}: {what}. Nothing was repaired or removed. Restore this file from a backup, or start \
+         this node with an empty data directory and let it catch up from the others"
+    )]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where.
+        offset: u64,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// Written by a newer version.
+    #[error("{file} has log format {found}, and this version reads up to {known}: use the newer version of meridian")]
+    NewerFormat {
+        /// The file.
+        file: String,
+        /// The format of the file.
+        found: u32,
+        /// The newest format that is known here.
+        known: u32,
+    },
+    /// The disk refused. After a failed sync nothing is known of what reached the disk: the process must end.
+    #[error("{file}: {source}")]
+    Disk {
+        /// The file.
+        file: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+struct Segment {
+    number: u64,
+    file: Arc<dyn File>,
+    /// The newest record of each machine in it.
+    newest: BTreeMap<MachineKey, Lsn>,
+}
+
+/// The log: append, write, sync; and release what is no longer needed.
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    /// Oldest first; the last is open.
+    segments: VecDeque<Segment>,
+    /// Where the next record goes in the open segment.
+    offset: u64,
+    /// How far the open segment is synced.
+    synced: u64,
+    /// Room in the open segment.
+    capacity: u64,
+    pending: VecDeque<(MachineKey, Lsn, Bytes)>,
+    next: Lsn,
+    released: BTreeMap<MachineKey, Lsn>,
+    /// Files to be used again instead of allocating new ones.
+    spare: Vec<String>,
+}
+
+impl Log {
+    /// Opens a log, reading everything that stands in it, and begins a new segment.
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), LogError> {
+        let fail = |name: &str, source| LogError::Disk { file: disk.describe(name), source };
+        let mut numbers: Vec<u64> =
+            disk.list().map_err(|error| fail("log", error))?.iter().filter_map(|name| segment::number(name)).collect();
+        numbers.sort_unstable();
+        let mut log = Log {
+            disk: Arc::clone(&disk),
+            options,
+            segments: VecDeque::new(),
+            offset: FIRST,
+            synced: FIRST,
+            capacity: 0,
+            pending: VecDeque::new(),
+            next: Lsn(1),
+            released: BTreeMap::new(),
+            spare: Vec::new(),
+        };
+        let mut recovered = Recovered::default();
+        for (place, &number) in numbers.iter().enumerate() {
+            let last = place + 1 == numbers.len();
+            let name = segment::name(number);
+            if place > 0 && numbers[place - 1] + 1 != number {
+                let file = disk.describe(&segment::name(number - 1));
+                return Err(LogError::Damaged { file, offset: 0, what: "a segment between two others is missing" });
+            }
+            log.recover_segment(number, &name, last, &mut recovered)?;
+        }
+        let number = numbers.last().map_or(1, |last| last + 1);
+        log.begin(number, options.segment_bytes)?;
+        Ok((log, recovered))
+    }
+
+    fn recover_segment(&mut self, number: u64, name: &str, last: bool, to: &mut Recovered) -> Result<(), LogError> {
+        let described = self.disk.describe(name);
+        let fail = |source| LogError::Disk { file: described.clone(), source };
+        let damaged = |offset, what| LogError::Damaged { file: described.clone(), offset, what };
+        let file = self.disk.open(name).map_err(fail)?;
+        let mut bytes = vec![0; file.len().map_err(fail)? as usize];
+        file.read_at(0, &mut bytes).map_err(fail)?;
+        match segment::preamble(&bytes) {
+            Preamble::Begun(begun) if begun == number => {}
+            Preamble::Newer(found) => {
+                return Err(LogError::NewerFormat { file: described, found, known: segment::FORMAT });
+            }
+            // A crash while the newest segment was being begun: nothing was appended to it. A file that is being used
+            // again still bears its former number.
+            _ if last && !segment::acknowledged(&bytes, number, 0) => {
+                self.seal(&file, name, number, FIRST, true)?;
+                to.torn = true;
+                self.segments.push_back(Segment { number, file, newest: BTreeMap::new() });
+                return Ok(());
+            }
+            _ => return Err(damaged(0, "the segment's first bytes do not check")),
+        }
+        let mut newest = BTreeMap::new();
+        let mut offset = FIRST;
+        let bytes = Bytes::from(bytes);
+        loop {
+            match segment::record_at(&bytes, number, offset) {
+                Some((header, _, _)) if header.key == SEAL => break,
+                Some((header, payload, next)) => {
+                    let lsn = self.take_lsn();
+                    newest.insert(header.key, lsn);
+                    to.records.push((header.key, lsn, bytes.slice_ref(payload)));
+                    offset = next;
+                }
+                None if last && !segment::acknowledged(&bytes, number, offset) => {
+                    let rest = &bytes[(offset as usize).min(bytes.len())..];
+                    to.torn |= rest.iter().take(segment::HEADER).any(|byte| *byte != 0);
+                    self.seal(&file, name, number, offset, false)?;
+                    break;
+                }
+                None => return Err(damaged(offset, "a record that was acknowledged does not check")),
+            }
+        }
+        self.segments.push_back(Segment { number, file, newest });
+        Ok(())
+    }
+
+    /// Ends a segment at an offset, durably: whatever stands beyond is never read again.
+    fn seal(&self, file: &Arc<dyn File>, name: &str, number: u64, offset: u64, begin: bool) -> Result<(), LogError> {
+        let mut seal = Vec::new();
+        segment::encode(&mut seal, number, offset, offset, SEAL, &[]);
+        let written = if begin { segment::write_preamble(file, number) } else { Ok(()) };
+        written
+            .and_then(|()| file.write_at(offset, &seal))
+            .and_then(|()| file.sync())
+            .map_err(|source| self.failure(name, source))
+    }
+
+    fn failure(&self, name: &str, source: io::Error) -> LogError {
+        let file = self.disk.describe(name);
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full { file },
+            _ => LogError::Disk { file, source },
+        }
+    }
+
+    /// Begins a segment: zeros are written ahead, so that a later sync has no metadata to write.
+    fn begin(&mut self, number: u64, capacity: u64) -> Result<(), LogError> {
+        let name = segment::name(number);
+        let step = || -> io::Result<Arc<dyn File>> {
+            if let Some(spare) = self.spare.last() {
+                self.disk.rename(spare, &name)?;
+            }
+            let file = self.disk.open(&name)?;
+            const CHUNK: usize = 1 << 20;
+            let zeros = vec![0; CHUNK.min(capacity as usize)];
+            let mut at = file.len()?;
+            while at < capacity {
+                let length = zeros.len().min((capacity - at) as usize);
+                file.write_at(at, &zeros[..length])?;
+                at += length as u64;
+            }
+            segment::write_preamble(&file, number)?;
+            file.sync()?;
+            Ok(file)
+        };
+        let file = step().map_err(|source| self.failure(&name, source))?;
+        self.spare.pop();
+        self.segments.push_back(Segment { number, file, newest: BTreeMap::new() });
+        (self.offset, self.synced, self.capacity) = (FIRST, FIRST, capacity);
+        Ok(())
+    }
+
+    fn take_lsn(&mut self) -> Lsn {
+        let lsn = self.next;
+        self.next.0 += 1;
+        lsn
+    }
+
+    /// Adds a record in memory; `write` and `sync` make it durable.
+    pub fn append(&mut self, key: MachineKey, payload: Bytes) -> Lsn {
+        assert!(key != SEAL, "the seal's key is reserved");
+        let lsn = self.take_lsn();
+        self.pending.push_back((key, lsn, payload));
+        lsn
+    }
+
+    /// Whether anything waits to be written or synced.
+    pub fn is_dirty(&self) -> bool {
+        !self.pending.is_empty() || self.synced < self.offset
+    }
+
+    /// Writes what was appended. After [`LogError::Full`] everything that was not written is kept, to be tried again.
+    pub fn write(&mut self) -> Result<(), LogError> {
+        while !self.pending.is_empty() {
+            let mut buffer = Vec::new();
+            let (number, start, synced) = (self.current().number, self.offset, self.synced);
+            let room = self.capacity - segment::footprint(0);
+            let mut taken = 0;
+            for (key, _, payload) in &self.pending {
+                let at = start + buffer.len() as u64;
+                if at + segment::footprint(payload.len()) > room {
+                    break;
+                }
+                segment::encode(&mut buffer, number, at, synced, *key, payload);
+                taken += 1;
+            }
+            if taken == 0 {
+                self.roll()?;
+                continue;
+            }
+            let name = segment::name(number);
+            self.current().file.write_at(start, &buffer).map_err(|source| self.failure(&name, source))?;
+            for (key, lsn, _) in self.pending.drain(..taken) {
+                let open = self.segments.back_mut().expect("a log has an open segment");
+                open.newest.insert(key, lsn);
+            }
+            self.offset = start + buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> &Segment {
+        self.segments.back().expect("a log has an open segment")
+    }
+
+    fn roll(&mut self) -> Result<(), LogError> {
+        let open = self.current();
+        let (number, file) = (open.number, Arc::clone(&open.file));
+        self.seal(&file, &segment::name(number), number, self.offset, false)?;
+        self.synced = self.offset;
+        let largest = self.pending.front().map_or(0, |(_, _, payload)| segment::footprint(payload.len()));
+        self.begin(number + 1, self.options.segment_bytes.max(largest + FIRST + segment::footprint(0)))
+    }
+
+    /// Makes everything written survive a crash. After an error nothing is known of what reached the disk.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        if self.synced < self.offset {
+            let open = self.current();
+            let name = segment::name(open.number);
+            open.file.sync().map_err(|source| LogError::Disk { file: self.disk.describe(&name), source })?;
+            self.synced = self.offset;
+        }
+        Ok(())
+    }
+
+    /// A machine's records below `before` are covered by its checkpoint. Segments that nobody needs are used again or removed.
+    pub fn release(&mut self, key: MachineKey, before: Lsn) -> Result<(), LogError> {
+        let released = self.released.entry(key).or_default();
+        *released = before.max(*released);
+        while self.segments.len() > 1 {
+            let oldest = &self.segments[0];
+            let needed = |(key, lsn): (&MachineKey, &Lsn)| self.released.get(key).is_none_or(|before| lsn >= before);
+            if oldest.newest.iter().any(needed) {
+                break;
+            }
+            let name = segment::name(oldest.number);
+            let free = format!("spare-{:08}", oldest.number);
+            let standard = oldest.file.len().is_ok_and(|length| length == self.options.segment_bytes);
+            let step = if standard && self.spare.len() < 2 {
+                self.disk.rename(&name, &free).map(|()| self.spare.push(free))
+            } else {
+                self.disk.remove(&name)
+            };
+            step.map_err(|source| self.failure(&name, source))?;
+            self.segments.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The machines that keep the oldest segment from being freed: whoever owns them checkpoints them, or copies their live
+    /// records forward.
+    pub fn holding_back(&self) -> Vec<MachineKey> {
+        if self.segments.len() < 2 {
+            return Vec::new();
+        }
+        let needed =
+            |(key, lsn): (&MachineKey, &Lsn)| self.released.get(key).is_none_or(|before| lsn >= before).then_some(*key);
+        self.segments[0].newest.iter().filter_map(needed).collect()
+    }
+
+    /// Segments in use.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// The number that the next record gets.
+    pub fn next_lsn(&self) -> Lsn {
+        self.next
+    }
+}

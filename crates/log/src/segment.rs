@@ -1,0 +1,136 @@
+//! How records lie in a segment file.
+
+use crate::{File, MachineKey};
+use std::io;
+use std::sync::Arc;
+
+/// The format this code writes; it reads no newer one.
+pub(crate) const FORMAT: u32 = 1;
+const MAGIC: &[u8; 8] = b"MERIDLOG";
+/// Where the first record begins.
+pub(crate) const FIRST: u64 = 32;
+/// A record's header.
+pub(crate) const HEADER: usize = 32;
+/// Records begin at multiples of this.
+const ALIGN: u64 = 8;
+/// The machine of a seal: it ends a segment.
+pub(crate) const SEAL: MachineKey = MachineKey { database: u32::MAX, shard: u32::MAX };
+
+/// Room that a record takes.
+pub(crate) fn footprint(payload: usize) -> u64 {
+    (HEADER as u64 + payload as u64).div_ceil(ALIGN) * ALIGN
+}
+
+pub(crate) fn name(number: u64) -> String {
+    format!("log-{number:08}")
+}
+
+pub(crate) fn number(name: &str) -> Option<u64> {
+    name.strip_prefix("log-")?.parse().ok()
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn header_checksum(segment: u64, offset: u64, rest: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&segment.to_le_bytes());
+    hasher.update(&offset.to_le_bytes());
+    hasher.update(rest);
+    hasher.finalize()
+}
+
+/// Appends a record to a buffer that will stand at `offset - buffer.len()` of the segment.
+pub(crate) fn encode(out: &mut Vec<u8>, segment: u64, offset: u64, synced: u64, key: MachineKey, payload: &[u8]) {
+    let start = out.len();
+    out.resize(start + HEADER, 0);
+    let mut fields = [0; HEADER - 4];
+    fields[0..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    fields[4..8].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    fields[8..12].copy_from_slice(&key.database.to_le_bytes());
+    fields[12..16].copy_from_slice(&key.shard.to_le_bytes());
+    fields[16..24].copy_from_slice(&synced.to_le_bytes());
+    let checksum = header_checksum(segment, offset, &fields);
+    out[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
+    out[start + 4..start + HEADER].copy_from_slice(&fields);
+    out.extend_from_slice(payload);
+    out.resize(start + footprint(payload.len()) as usize, 0);
+}
+
+/// A header that checks.
+pub(crate) struct Header {
+    pub key: MachineKey,
+    pub synced: u64,
+    length: usize,
+    payload_checksum: u32,
+}
+
+/// The header at an offset, if there is one.
+fn header_at(bytes: &[u8], segment: u64, offset: u64) -> Option<Header> {
+    let header = bytes.get(offset as usize..offset as usize + HEADER)?;
+    let fields = &header[4..];
+    if word(header, 0) != header_checksum(segment, offset, fields) {
+        return None;
+    }
+    let synced = u64::from(word(fields, 16)) | (u64::from(word(fields, 20)) << 32);
+    Some(Header {
+        key: MachineKey { database: word(fields, 8), shard: word(fields, 12) },
+        synced,
+        length: word(fields, 0) as usize,
+        payload_checksum: word(fields, 4),
+    })
+}
+
+/// The record at an offset, if it checks: its header, its payload, where the next begins.
+pub(crate) fn record_at(bytes: &[u8], segment: u64, offset: u64) -> Option<(Header, &[u8], u64)> {
+    let header = header_at(bytes, segment, offset)?;
+    let start = offset as usize + HEADER;
+    let payload = bytes.get(start..start.checked_add(header.length)?)?;
+    (crc32fast::hash(payload) == header.payload_checksum).then(|| {
+        let next = offset + footprint(header.length);
+        (header, payload, next)
+    })
+}
+
+/// Whether any header beyond `offset` says that the log had been synced beyond it: then what stands at `offset` was acknowledged.
+pub(crate) fn acknowledged(bytes: &[u8], segment: u64, offset: u64) -> bool {
+    let mut at = offset + ALIGN;
+    while at + HEADER as u64 <= bytes.len() as u64 {
+        if header_at(bytes, segment, at).is_some_and(|header| header.synced > offset) {
+            return true;
+        }
+        at += ALIGN;
+    }
+    false
+}
+
+pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64) -> io::Result<()> {
+    let mut preamble = [0; FIRST as usize];
+    preamble[..8].copy_from_slice(MAGIC);
+    preamble[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    preamble[12..20].copy_from_slice(&segment.to_le_bytes());
+    let checksum = crc32fast::hash(&preamble[..20]);
+    preamble[20..24].copy_from_slice(&checksum.to_le_bytes());
+    file.write_at(0, &preamble)
+}
+
+/// What a segment's preamble says.
+pub(crate) enum Preamble {
+    /// It was begun with this number.
+    Begun(u64),
+    /// It was written by a newer version of Meridian.
+    Newer(u32),
+    /// It was never begun, or does not check.
+    Unreadable,
+}
+
+pub(crate) fn preamble(bytes: &[u8]) -> Preamble {
+    if bytes.len() < FIRST as usize || &bytes[..8] != MAGIC || crc32fast::hash(&bytes[..20]) != word(bytes, 20) {
+        return Preamble::Unreadable;
+    }
+    match word(bytes, 8) {
+        FORMAT => Preamble::Begun(u64::from(word(bytes, 12)) | (u64::from(word(bytes, 16)) << 32)),
+        newer => Preamble::Newer(newer),
+    }
+}
