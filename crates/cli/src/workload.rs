@@ -1,0 +1,149 @@
+//! `meridian workload`: money moves between rows, and the sums tell whether the server kept its promise.
+//!
+//! The problem: a throughput figure says nothing when the answers are wrong. So each workload has an invariant that every
+//! serializable execution keeps, and `check` tests it: **bank** moves money between accounts, the total never changes;
+//! **tpcb** is pgbench's transaction on pgbench's tables, the deltas in the history equal the sum of the balances of accounts,
+//! tellers and branches. Both speak plain PostgreSQL and run against any compatible server.
+//!
+//! What a client may conclude of a transaction, and how it is counted: *ok*, COMMIT was acknowledged; *retried*, the server
+//! aborted it for a conflict (40001, 40P01) and it was begun anew; *failed*, it surely did not happen; *unknown*, the connection was
+//! lost, or 40003 answered, after COMMIT was sent. A lost connection is opened again until the duration is over.
+
+mod bank;
+mod connect;
+mod drive;
+mod report;
+mod tpcb;
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::process::ExitCode;
+use tokio_postgres::Client;
+
+/// The workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Transfers between accounts; their total never changes.
+    Bank,
+    /// pgbench's TPC-B on pgbench's tables.
+    Tpcb,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Bank => "bank",
+            Kind::Tpcb => "tpcb",
+        }
+    }
+}
+
+/// `meridian workload WHICH VERB URL`
+#[derive(Debug, Args)]
+pub struct Command {
+    /// Which workload.
+    #[arg(value_enum)]
+    kind: Kind,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Create the tables and fill them; tables of these names are replaced.
+    Init {
+        /// The server, for example postgresql://root@127.0.0.1:5544/meridian
+        url: String,
+        /// Size: 1000 accounts (bank), or 100 000 accounts (tpcb), each.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        scale: u32,
+    },
+    /// Run transactions and print throughput and latency.
+    Run {
+        /// The server.
+        url: String,
+        /// How many connections work at once.
+        #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        clients: u32,
+        /// How long to run, in seconds.
+        #[arg(long, short, default_value_t = 10.0)]
+        duration: f64,
+    },
+    /// Test that the sums hold.
+    Check {
+        /// The server.
+        url: String,
+    },
+}
+
+/// Runs the command.
+pub async fn run(command: Command) -> ExitCode {
+    let done = match command.verb {
+        Verb::Init { url, scale } => init(command.kind, &url, scale).await,
+        Verb::Run { url, clients, duration } if duration.is_finite() && duration > 0.0 => {
+            drive::run(command.kind, &url, clients, duration).await
+        }
+        Verb::Run { .. } => Err("--duration must be a positive number of seconds".to_owned()),
+        Verb::Check { url } => check(command.kind, &url).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("meridian: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn init(kind: Kind, url: &str, scale: u32) -> Result<(), String> {
+    let client = connect::open(url).await?;
+    match kind {
+        Kind::Bank => bank::init(&client, scale).await,
+        Kind::Tpcb => tpcb::init(&client, scale).await,
+    }
+    .map_err(|error| format!("workload {} init: {}", kind.name(), connect::explain(&error)))
+}
+
+async fn check(kind: Kind, url: &str) -> Result<(), String> {
+    let client = connect::open(url).await?;
+    match kind {
+        Kind::Bank => bank::check(&client).await,
+        Kind::Tpcb => tpcb::check(&client).await,
+    }
+}
+
+/// Runs a query that answers one row, and reads its columns as whole numbers; NULL, the sum of nothing, is 0.
+async fn numbers(client: &Client, sql: &str) -> Result<Vec<i128>, String> {
+    let answers = client.simple_query(sql).await.map_err(|error| connect::explain(&error))?;
+    let row = answers.iter().find_map(|answer| match answer {
+        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let row = row.ok_or_else(|| format!("no row came back from: {sql}"))?;
+    (0..row.len())
+        .map(|column| match row.get(column) {
+            None => Ok(0),
+            Some(text) => text.parse().map_err(|_| format!("not a whole number: {text:?}, from: {sql}")),
+        })
+        .collect()
+}
+
+/// Inserts `count` rows in statements of a thousand rows, with progress.
+async fn fill(
+    client: &Client,
+    table: &str,
+    count: u64,
+    row: impl Fn(u64) -> String,
+) -> Result<(), tokio_postgres::Error> {
+    const ROWS_PER_STATEMENT: u64 = 1000;
+    let progress = report::Filling::new(table, count);
+    let mut next = 0;
+    while next < count {
+        let end = count.min(next + ROWS_PER_STATEMENT);
+        let rows: Vec<String> = (next..end).map(&row).collect();
+        client.batch_execute(&format!("INSERT INTO {table} VALUES {}", rows.join(","))).await?;
+        next = end;
+        progress.at(next);
+    }
+    progress.done();
+    Ok(())
+}
