@@ -1,0 +1,241 @@
+//! What the server says: messages appended to one buffer, which leaves in one write.
+//!
+//! Every message is a tag, a length that counts itself, and a body. The length is patched in when the body is complete.
+
+/// Answers not yet sent.
+#[derive(Default)]
+pub(crate) struct Answers {
+    bytes: Vec<u8>,
+    /// Up to here every message is complete.
+    complete: usize,
+}
+
+/// ErrorResponse and NoticeResponse have the same fields.
+pub(crate) struct Report<'a> {
+    pub(crate) severity: &'a str,
+    pub(crate) code: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) detail: Option<&'a str>,
+    pub(crate) hint: Option<&'a str>,
+    /// One-based, in characters of the statement's text.
+    pub(crate) position: Option<usize>,
+}
+
+/// One column of a RowDescription.
+pub(crate) struct Field<'a> {
+    pub(crate) name: &'a str,
+    /// The table it comes from and its number there, 0 when it is computed.
+    pub(crate) table: u32,
+    pub(crate) number: i16,
+    pub(crate) oid: u32,
+    /// Bytes of a value, or -1 when they vary.
+    pub(crate) size: i16,
+    pub(crate) modifier: i32,
+    pub(crate) format: i16,
+}
+
+impl Answers {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets what was sent; keeps the room unless it became unusually large.
+    pub(crate) fn clear(&mut self) {
+        if self.bytes.capacity() > 1 << 20 {
+            self.bytes = Vec::new();
+        }
+        self.bytes.clear();
+        self.complete = 0;
+    }
+
+    /// Takes back a message whose encoding panicked half-way.
+    pub(crate) fn drop_unfinished(&mut self) {
+        self.bytes.truncate(self.complete);
+    }
+
+    /// Appends one message whose body `write` makes.
+    pub(crate) fn message(&mut self, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.push(tag);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        write(&mut self.bytes);
+        let length = u32::try_from(self.bytes.len() - start).expect("invariant: a message is shorter than 4 GB");
+        self.bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        self.complete = self.bytes.len();
+    }
+
+    fn empty(&mut self, tag: u8) {
+        self.bytes.extend_from_slice(&[tag, 0, 0, 0, 4]);
+        self.complete = self.bytes.len();
+    }
+
+    /// `N`: no encryption here. The only answer that is no message.
+    pub(crate) fn no_encryption(&mut self) {
+        self.bytes.push(b'N');
+        self.complete = self.bytes.len();
+    }
+
+    pub(crate) fn authentication_ok(&mut self) {
+        self.message(b'R', |body| body.extend_from_slice(&0u32.to_be_bytes()));
+    }
+
+    /// This server speaks 3.0 and knows none of these options.
+    pub(crate) fn negotiate_version(&mut self, unknown_options: &[&str]) {
+        self.message(b'v', |body| {
+            body.extend_from_slice(&196_608u32.to_be_bytes());
+            body.extend_from_slice(&(unknown_options.len() as u32).to_be_bytes());
+            for option in unknown_options {
+                cstring(body, option);
+            }
+        });
+    }
+
+    pub(crate) fn parameter_status(&mut self, name: &str, value: &str) {
+        self.message(b'S', |body| {
+            cstring(body, name);
+            cstring(body, value);
+        });
+    }
+
+    pub(crate) fn backend_key(&mut self, process: i32, secret: i32) {
+        self.message(b'K', |body| {
+            body.extend_from_slice(&process.to_be_bytes());
+            body.extend_from_slice(&secret.to_be_bytes());
+        });
+    }
+
+    /// `I` idle, `T` in a transaction block, `E` in a failed one.
+    pub(crate) fn ready(&mut self, status: u8) {
+        self.message(b'Z', |body| body.push(status));
+    }
+
+    pub(crate) fn parse_complete(&mut self) {
+        self.empty(b'1');
+    }
+
+    pub(crate) fn bind_complete(&mut self) {
+        self.empty(b'2');
+    }
+
+    pub(crate) fn close_complete(&mut self) {
+        self.empty(b'3');
+    }
+
+    pub(crate) fn no_data(&mut self) {
+        self.empty(b'n');
+    }
+
+    pub(crate) fn empty_query(&mut self) {
+        self.empty(b'I');
+    }
+
+    pub(crate) fn portal_suspended(&mut self) {
+        self.empty(b's');
+    }
+
+    pub(crate) fn command_complete(&mut self, tag: &str) {
+        self.message(b'C', |body| cstring(body, tag));
+    }
+
+    pub(crate) fn parameter_description(&mut self, types: impl ExactSizeIterator<Item = u32>) {
+        self.message(b't', |body| {
+            body.extend_from_slice(&(types.len() as u16).to_be_bytes());
+            for oid in types {
+                body.extend_from_slice(&oid.to_be_bytes());
+            }
+        });
+    }
+
+    pub(crate) fn row_description<'a>(&mut self, fields: impl ExactSizeIterator<Item = Field<'a>>) {
+        self.message(b'T', |body| {
+            body.extend_from_slice(&(fields.len() as u16).to_be_bytes());
+            for field in fields {
+                cstring(body, field.name);
+                body.extend_from_slice(&field.table.to_be_bytes());
+                body.extend_from_slice(&field.number.to_be_bytes());
+                body.extend_from_slice(&field.oid.to_be_bytes());
+                body.extend_from_slice(&field.size.to_be_bytes());
+                body.extend_from_slice(&field.modifier.to_be_bytes());
+                body.extend_from_slice(&field.format.to_be_bytes());
+            }
+        });
+    }
+
+    /// The client may send COPY data now, as text.
+    pub(crate) fn copy_in(&mut self, columns: usize) {
+        self.message(b'G', |body| {
+            body.push(0);
+            body.extend_from_slice(&(columns as u16).to_be_bytes());
+            body.resize(body.len() + 2 * columns, 0);
+        });
+    }
+
+    pub(crate) fn error(&mut self, report: &Report<'_>) {
+        self.report(b'E', report);
+    }
+
+    pub(crate) fn notice(&mut self, report: &Report<'_>) {
+        self.report(b'N', report);
+    }
+
+    fn report(&mut self, tag: u8, report: &Report<'_>) {
+        self.message(tag, |body| {
+            let mut field = |kind: u8, text: &str| {
+                body.push(kind);
+                cstring(body, text);
+            };
+            field(b'S', report.severity);
+            field(b'V', report.severity);
+            field(b'C', report.code);
+            field(b'M', report.message);
+            if let Some(detail) = report.detail {
+                field(b'D', detail);
+            }
+            if let Some(hint) = report.hint {
+                field(b'H', hint);
+            }
+            if let Some(position) = report.position {
+                field(b'P', &position.to_string());
+            }
+            body.push(0);
+        });
+    }
+}
+
+/// A string with its end. A zero inside would end it early, so what follows one is left out.
+fn cstring(body: &mut Vec<u8>, text: &str) {
+    let text = text.split('\0').next().unwrap_or_default();
+    body.extend_from_slice(text.as_bytes());
+    body.push(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_count_themselves_but_not_the_tag() {
+        let mut answers = Answers::default();
+        answers.ready(b'I');
+        answers.command_complete("SELECT 1");
+        assert_eq!(answers.bytes(), b"Z\0\0\0\x05IC\0\0\0\x0dSELECT 1\0");
+    }
+
+    #[test]
+    fn an_error_has_its_fields_in_order_and_ends_with_a_zero() {
+        let mut answers = Answers::default();
+        answers.error(&Report {
+            severity: "ERROR",
+            code: "42P01",
+            message: "no\0t",
+            detail: None,
+            hint: Some("h"),
+            position: Some(12),
+        });
+        assert_eq!(&answers.bytes()[5..], b"SERROR\0VERROR\0C42P01\0Mno\0Hh\0P12\0\0");
+    }
+}

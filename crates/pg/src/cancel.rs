@@ -1,0 +1,97 @@
+//! Cancel requests: whoever knows a connection's number and secret may stop what it runs.
+//!
+//! A request arrives on a connection of its own and gets no answer, so a guess learns nothing. The secret is compared without
+//! an early exit. A request that arrives between statements stops nothing: only a running statement listens.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use tokio::sync::Notify;
+
+/// Every open session by its process number.
+pub(crate) struct Registry {
+    next: AtomicI32,
+    sessions: Mutex<HashMap<i32, (i32, Arc<Notify>)>>,
+}
+
+/// A session's entry; it leaves the registry when dropped.
+pub(crate) struct Entry {
+    registry: Arc<Registry>,
+    pub(crate) process: i32,
+    pub(crate) secret: i32,
+    pub(crate) cancelled: Arc<Notify>,
+}
+
+impl Registry {
+    /// `first` should differ between nodes, so that a number names one connection of the cluster as far as possible.
+    pub(crate) fn new(first: i32) -> Arc<Registry> {
+        Arc::new(Registry { next: AtomicI32::new(first.max(1)), sessions: Mutex::default() })
+    }
+
+    pub(crate) fn enter(self: &Arc<Self>, secret: i32) -> Entry {
+        let cancelled = Arc::new(Notify::new());
+        let mut sessions = self.sessions.lock();
+        let process = loop {
+            let process = self.next.fetch_add(1, Relaxed) & i32::MAX;
+            if process != 0 && !sessions.contains_key(&process) {
+                break process;
+            }
+        };
+        sessions.insert(process, (secret, cancelled.clone()));
+        Entry { registry: self.clone(), process, secret, cancelled }
+    }
+
+    /// Stops the statement that this session runs now; false when there is no such session, or the secret is not its own.
+    pub(crate) fn cancel(&self, process: i32, secret: i32) -> bool {
+        let sessions = self.sessions.lock();
+        // An unknown number is compared too, so that both answers take the same time.
+        let (expected, session) = match sessions.get(&process) {
+            Some((secret, session)) => (*secret, Some(session)),
+            None => (!secret, None),
+        };
+        let difference = expected.to_ne_bytes().iter().zip(secret.to_ne_bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+        match session {
+            Some(session) if std::hint::black_box(difference) == 0 => {
+                session.notify_waiters();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.registry.sessions.lock().remove(&self.process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_right_secret_of_a_living_session_cancels() {
+        let registry = Registry::new(1);
+        let entry = registry.enter(77);
+        assert!(registry.cancel(entry.process, 77));
+        for bit in 0..32 {
+            assert!(!registry.cancel(entry.process, 77 ^ (1 << bit)));
+        }
+        assert!(!registry.cancel(entry.process + 1, 77));
+        let process = entry.process;
+        drop(entry);
+        assert!(!registry.cancel(process, 77));
+    }
+
+    #[test]
+    fn numbers_wrap_without_zero_and_without_meeting() {
+        let registry = Registry::new(i32::MAX - 1);
+        let entries: Vec<Entry> = (0..4).map(|n| registry.enter(n)).collect();
+        let mut numbers: Vec<i32> = entries.iter().map(|entry| entry.process).collect();
+        assert!(numbers.iter().all(|&process| process > 0));
+        numbers.dedup();
+        assert_eq!(numbers.len(), 4);
+    }
+}

@@ -1,0 +1,263 @@
+//! One connection from its first byte to its last: the opening, then the session's loop.
+
+use crate::counters::count;
+use crate::frontend::{self, Opening};
+use crate::link::{End, Link};
+use crate::server::{House, secret};
+use crate::session::Wire;
+use futures::FutureExt;
+use meridian_sql::{Engine, Session};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::net::TcpStream;
+
+/// Who may come in without a password, from loopback.
+const USERS: [&str; 2] = ["root", "postgres"];
+
+/// Serves one client until either side ends the connection. Never panics: a panic of the session is answered XX000.
+pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
+    house.counters.connections_open.fetch_add(1, Relaxed);
+    let mut link = Link::new(stream, house.counters.clone());
+    let end = match AssertUnwindSafe(converse(&mut link, &house)).catch_unwind().await {
+        Ok(end) => end,
+        Err(_) => {
+            count(&house.counters.panics_total);
+            link.answers.drop_unfinished();
+            End::Fatal {
+                code: "XX000",
+                message: "the server failed while it ran this statement".into(),
+                detail: Some("Only this session is affected; its transaction is rolled back.".into()),
+                hint: Some("This is a bug in Meridian. The server's log tells where.".into()),
+            }
+        }
+    };
+    if matches!(end, End::Fatal { code: "08P01", .. }) {
+        count(&house.counters.protocol_errors);
+    }
+    link.end(end).await;
+    house.counters.connections_open.fetch_sub(1, Relaxed);
+}
+
+async fn converse(link: &mut Link, house: &Arc<House>) -> End {
+    let opened = tokio::time::timeout(house.options.opening_timeout, open(link, house)).await;
+    let refused = match opened {
+        Ok(Ok(Some(startup))) => match startup.enter(link, house) {
+            Ok(mut wire) => return wire.run(link).await,
+            Err(end) => end,
+        },
+        Ok(Ok(None)) => return End::Closed,
+        Ok(Err(end)) => end,
+        Err(_) => End::fatal("08P01", "the client did not introduce itself in time"),
+    };
+    count(&house.counters.connections_refused);
+    refused
+}
+
+/// What a startup packet asks for.
+struct Startup {
+    user: String,
+    database: Option<String>,
+    settings: Vec<(String, String)>,
+    /// Protocol options this server does not know, and whether a newer minor version was asked for.
+    unknown_options: Vec<String>,
+    newer: bool,
+}
+
+/// Reads until there is a startup packet. `None`: it was a cancel request, which gets no answer.
+async fn open(link: &mut Link, house: &House) -> Result<Option<Startup>, End> {
+    // Encryption is asked for once per kind.
+    let mut refusals_left = 2;
+    loop {
+        match frontend::opening(&mut link.input)? {
+            None => {
+                tokio::select! {
+                    biased;
+                    received = link.receive() => received?,
+                    () = house.stops() => return Err(shutting_down()),
+                }
+            }
+            Some(Opening::Encryption) if refusals_left > 0 => {
+                refusals_left -= 1;
+                link.answers.no_encryption();
+                link.flush().await?;
+            }
+            Some(Opening::Encryption) => return Err(End::fatal("08P01", "encryption was refused already")),
+            Some(Opening::Cancel { process, secret }) => {
+                if house.registry.cancel(process, secret) {
+                    count(&house.counters.cancels_total);
+                }
+                return Ok(None);
+            }
+            Some(Opening::Startup { minor, parameters }) => return startup(minor, parameters).map(Some),
+        }
+    }
+}
+
+fn startup(minor: u16, parameters: Vec<(String, String)>) -> Result<Startup, End> {
+    let mut startup = Startup {
+        user: String::new(),
+        database: None,
+        settings: Vec::new(),
+        unknown_options: Vec::new(),
+        newer: minor > 0,
+    };
+    for (name, value) in parameters {
+        match name.as_str() {
+            "user" => startup.user = value,
+            "database" if value.is_empty() => {}
+            "database" => startup.database = Some(value),
+            "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
+            "replication" => return Err(End::fatal("0A000", "the replication protocol is not supported")),
+            "options" => startup.settings.extend(command_line(&value)?),
+            name if name.starts_with("_pq_.") => startup.unknown_options.push(name.to_owned()),
+            _ => startup.settings.push((name, value)),
+        }
+    }
+    if startup.user.is_empty() {
+        return Err(End::fatal("28000", "no PostgreSQL user name specified in startup packet"));
+    }
+    Ok(startup)
+}
+
+/// The settings in `-c name=value --name=value`.
+fn command_line(options: &str) -> Result<Vec<(String, String)>, End> {
+    let mut settings = Vec::new();
+    let mut words = options.split_ascii_whitespace();
+    while let Some(word) = words.next() {
+        let setting = match (word.strip_prefix("--"), word.strip_prefix("-c")) {
+            (Some(setting), _) => setting,
+            (None, Some("")) => words.next().unwrap_or_default(),
+            (None, Some(setting)) => setting,
+            (None, None) => "",
+        };
+        match setting.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                settings.push((name.replace('-', "_"), value.to_owned()));
+            }
+            _ => return Err(End::fatal("42601", format!("invalid command-line argument for server process: {word}"))),
+        }
+    }
+    Ok(settings)
+}
+
+impl Startup {
+    /// Checks who and where, and greets.
+    fn enter(self, link: &mut Link, house: &Arc<House>) -> Result<Wire, End> {
+        if *house.stopping.borrow() {
+            return Err(shutting_down());
+        }
+        if !USERS.contains(&self.user.as_str()) {
+            return Err(End::Fatal {
+                code: "28000",
+                message: format!("role \"{}\" does not exist", self.user),
+                detail: None,
+                hint: Some(format!(
+                    "There are the users {}; other users come with authentication.",
+                    USERS.join(" and ")
+                )),
+            });
+        }
+        let engine = self.engine(house)?;
+        let Ok(place) = house.places.clone().try_acquire_owned() else {
+            return Err(End::Fatal {
+                code: "53300",
+                message: "sorry, too many clients already".into(),
+                detail: None,
+                hint: Some(format!("At most {} sessions may be open.", house.options.connections_limit)),
+            });
+        };
+        let mut session = Session::new(engine, &self.user);
+        if self.newer || !self.unknown_options.is_empty() {
+            let options: Vec<&str> = self.unknown_options.iter().map(String::as_str).collect();
+            link.answers.negotiate_version(&options);
+        }
+        link.answers.authentication_ok();
+        let mut refused = Vec::new();
+        for (name, value) in &self.settings {
+            if let Err(error) = session.set(name, value) {
+                refused.push(error);
+            }
+        }
+        let entry = house.registry.enter(secret());
+        let mut wire = Wire::new(session, house.clone(), entry, place);
+        wire.greet(link, &refused);
+        Ok(wire)
+    }
+
+    fn engine(&self, house: &House) -> Result<Arc<Engine>, End> {
+        // A client that names no database means the one of its own name; most have none, so `postgres` is next.
+        let engine = match &self.database {
+            Some(name) => house.databases.engine(name),
+            None => house.databases.engine(&self.user).or_else(|| house.databases.engine("postgres")),
+        };
+        engine.ok_or_else(|| {
+            let asked = self.database.as_deref().unwrap_or(&self.user);
+            let names = house.databases.names();
+            let hint = match closest(asked, &names) {
+                Some(name) => format!("Did you mean \"{name}\"? The databases are {}.", names.join(", ")),
+                None => format!("The databases are {}.", names.join(", ")),
+            };
+            End::Fatal {
+                code: "3D000",
+                message: format!("database \"{asked}\" does not exist"),
+                detail: None,
+                hint: Some(hint),
+            }
+        })
+    }
+}
+
+pub(crate) fn shutting_down() -> End {
+    End::fatal("57P01", "terminating connection due to administrator command")
+}
+
+/// The name that differs least, if it differs in at most a third of its letters.
+fn closest<'a>(asked: &str, names: &'a [String]) -> Option<&'a str> {
+    let asked: Vec<char> = asked.to_lowercase().chars().take(64).collect();
+    let distance = |name: &str| {
+        let name: Vec<char> = name.to_lowercase().chars().collect();
+        let mut row: Vec<usize> = (0..=name.len()).collect();
+        for (i, a) in asked.iter().enumerate() {
+            let mut diagonal = i;
+            row[0] = i + 1;
+            for (j, b) in name.iter().enumerate() {
+                let change = diagonal + usize::from(a != b);
+                diagonal = row[j + 1];
+                row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+            }
+        }
+        row[name.len()]
+    };
+    let (distance, name) = names.iter().map(|name| (distance(name), name)).min()?;
+    (distance * 3 <= name.chars().count().max(3)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_name_is_close_or_none() {
+        let names = ["meridian".to_owned(), "postgres".to_owned(), "tpc".to_owned()];
+        assert_eq!(closest("meridan", &names), Some("meridian"));
+        assert_eq!(closest("Postgre", &names), Some("postgres"));
+        assert_eq!(closest("tpcc", &names), Some("tpc"));
+        assert_eq!(closest("orders", &names), None);
+        assert_eq!(closest("x", &[]), None);
+    }
+
+    #[test]
+    fn the_command_line_names_settings() {
+        let read = |text| command_line(text).ok();
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(
+            read("-c statement_timeout=5s --lock-timeout=1 -cx=y"),
+            Some(vec![pair("statement_timeout", "5s"), pair("lock_timeout", "1"), pair("x", "y")])
+        );
+        assert_eq!(read(""), Some(vec![]));
+        for bad in ["-c", "-c x", "-B 1", "--", "-c =1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A client's socket with its two buffers.
+//!
+//! Input: one read brings as many messages as have arrived. Output: answers collect and leave in one write when the client waits
+//! for them. The output is bounded: past [`OUTPUT_BYTES`] the session writes before it goes on, so a client that does
+//! not read pauses its own statement and nothing else.
+
+use crate::backend::{Answers, Report};
+use crate::counters::{Counters, count};
+use crate::frontend::Malformed;
+use bytes::BytesMut;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Answers beyond this many bytes are sent before the statement goes on.
+pub(crate) const OUTPUT_BYTES: usize = 64 << 10;
+/// Room for one read.
+const INPUT_BYTES: usize = 16 << 10;
+/// Buffers above this size are given back when they are empty.
+const KEEP_BYTES: usize = 1 << 20;
+/// How long a client whose connection ends may take to read its last message.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client said farewell or went away.
+    Closed,
+    /// The server ends it, and says why.
+    Fatal { code: &'static str, message: String, detail: Option<String>, hint: Option<String> },
+}
+
+impl End {
+    pub(crate) fn fatal(code: &'static str, message: impl Into<String>) -> End {
+        End::Fatal { code, message: message.into(), detail: None, hint: None }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> End {
+        End::Closed
+    }
+}
+
+impl From<Malformed> for End {
+    fn from(malformed: Malformed) -> End {
+        End::fatal("08P01", malformed.0)
+    }
+}
+
+pub(crate) struct Link {
+    stream: TcpStream,
+    pub(crate) input: BytesMut,
+    pub(crate) answers: Answers,
+    /// How much of the answers left already.
+    sent: usize,
+    /// The client waits for what is in `answers`.
+    pub(crate) due: bool,
+    counters: Arc<Counters>,
+}
+
+impl Link {
+    pub(crate) fn new(stream: TcpStream, counters: Arc<Counters>) -> Link {
+        // Answers leave in whole batches already; waiting for more only delays them.
+        let _ = stream.set_nodelay(true);
+        Link {
+            stream,
+            input: BytesMut::with_capacity(INPUT_BYTES),
+            answers: Answers::default(),
+            sent: 0,
+            due: false,
+            counters,
+        }
+    }
+
+    /// Waits for more bytes. Losing this future loses no byte.
+    pub(crate) async fn receive(&mut self) -> Result<(), End> {
+        if self.input.is_empty() && self.input.capacity() > KEEP_BYTES {
+            self.input = BytesMut::new();
+        }
+        if self.input.capacity() - self.input.len() < INPUT_BYTES / 2 {
+            self.input.reserve(INPUT_BYTES);
+        }
+        match self.stream.read_buf(&mut self.input).await? {
+            0 if self.input.is_empty() => Err(End::Closed),
+            0 => Err(Malformed("the connection was closed in the middle of a message".into()).into()),
+            received => {
+                self.counters.received_bytes.fetch_add(received as u64, Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what has been answered. Losing this future loses no byte.
+    pub(crate) async fn flush(&mut self) -> Result<(), End> {
+        while self.sent < self.answers.len() {
+            match self.stream.write(&self.answers.bytes()[self.sent..]).await? {
+                0 => return Err(End::Closed),
+                sent => {
+                    self.sent += sent;
+                    self.counters.sent_bytes.fetch_add(sent as u64, Relaxed);
+                }
+            }
+        }
+        self.sent = 0;
+        self.due = false;
+        self.answers.clear();
+        Ok(())
+    }
+
+    /// Tells the client why, and closes. What it still sends is read and dropped for a moment: closing over unread bytes would
+    /// reset the connection and destroy the message.
+    pub(crate) async fn end(mut self, end: End) {
+        if let End::Fatal { code, message, detail, hint } = end {
+            count(&self.counters.errors_total);
+            self.answers.error(&Report {
+                severity: "FATAL",
+                code,
+                message: &message,
+                detail: detail.as_deref(),
+                hint: hint.as_deref(),
+                position: None,
+            });
+            let farewell = async {
+                self.flush().await.ok()?;
+                self.stream.shutdown().await.ok()?;
+                let mut rest = [0; 4096];
+                while self.stream.read(&mut rest).await.ok()? > 0 {}
+                Some(())
+            };
+            let _ = tokio::time::timeout(FAREWELL, farewell).await;
+        } else {
+            let _ = tokio::time::timeout(FAREWELL, self.flush()).await;
+        }
+    }
+}

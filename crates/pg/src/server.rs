@@ -1,0 +1,173 @@
+//! The door: who may come in, and how the house closes.
+
+use crate::cancel::Registry;
+use crate::connection;
+use crate::counters::{Counters, count};
+use meridian_sql::Engine;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+/// How many connections may be between accept and the end of their handshake, beyond the limit of sessions: room for cancel requests.
+const HANDSHAKES: usize = 64;
+
+/// What the server is told at birth.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Listens beyond loopback although nobody is asked for a password.
+    pub trust_the_network: bool,
+    /// The version of Meridian, for `server_version`.
+    pub version: String,
+    /// The longest message that is read.
+    pub message_limit_bytes: usize,
+    /// How many sessions may be open at once; more are answered 53300.
+    pub connections_limit: usize,
+    /// How long a client may take to introduce itself.
+    pub opening_timeout: Duration,
+    /// How long running statements may take to finish when the server shuts down.
+    pub shutdown_grace: Duration,
+    /// The first process number given to a session; should differ from node to node.
+    pub first_process: i32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 5544)),
+            trust_the_network: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            message_limit_bytes: 64 << 20,
+            connections_limit: 1000,
+            opening_timeout: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(30),
+            first_process: 1,
+        }
+    }
+}
+
+/// The databases that clients may name.
+pub trait Databases: Send + Sync + 'static {
+    /// The engine of this database, if there is one.
+    fn engine(&self, name: &str) -> Option<Arc<Engine>>;
+    /// The names of all databases, for the hint of an error.
+    fn names(&self) -> Vec<String>;
+}
+
+/// What all connections share.
+pub(crate) struct House {
+    pub(crate) options: Options,
+    pub(crate) databases: Arc<dyn Databases>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// One per session that may be open.
+    pub(crate) places: Arc<Semaphore>,
+}
+
+impl House {
+    /// Ready when the server shuts down.
+    pub(crate) async fn stops(&self) {
+        let mut stopping = self.stopping.clone();
+        if stopping.wait_for(|&stopping| stopping).await.is_err() {
+            // The server was dropped without a shutdown; its sessions are dropped with it.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A bound server that does not serve yet.
+pub struct Server {
+    listener: TcpListener,
+    house: House,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Binds the port. Refuses an address beyond loopback: nobody is asked for a password yet.
+    pub async fn bind(options: Options, databases: Arc<dyn Databases>) -> io::Result<Server> {
+        if !options.listen.ip().is_loopback() && !options.trust_the_network {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!(
+                    "refusing to listen for SQL on {}: there is no authentication yet, so only loopback addresses \
+                     (127.0.0.1, ::1) are allowed",
+                    options.listen
+                ),
+            ));
+        }
+        let listener = TcpListener::bind(options.listen).await.map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AddrInUse => "; another program listens there: choose another port or end it",
+                _ => "",
+            };
+            io::Error::new(error.kind(), format!("cannot listen for SQL on {}: {error}{hint}", options.listen))
+        })?;
+        let (stop, stopping) = watch::channel(false);
+        let registry = Registry::new(options.first_process);
+        let places = Arc::new(Semaphore::new(options.connections_limit));
+        let house = House { options, databases, counters: Arc::default(), registry, stopping, places };
+        Ok(Server { listener, house, stop })
+    }
+
+    /// Where the server listens.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// What the server counts, for `/metrics`.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.house.counters.clone()
+    }
+
+    /// Serves until `shutdown` is ready. Then no connection is accepted any more, idle ones are told 57P01, running statements
+    /// finish within the grace period, and what is left after it is dropped (and so aborted).
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let Server { listener, house, stop } = self;
+        let house = Arc::new(house);
+        let mut connections = JoinSet::new();
+        let mut shutdown = pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) if connections.len() < house.options.connections_limit + HANDSHAKES => {
+                        count(&house.counters.connections_total);
+                        connections.spawn(connection::run(stream, house.clone()));
+                    }
+                    Ok(_) => count(&house.counters.connections_refused),
+                    Err(error) => {
+                        // Out of file descriptors, or the client is gone already; neither is a reason to stop.
+                        tracing::warn!(%error, "cannot accept a SQL connection");
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        stop.send_replace(true);
+        let all = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(house.options.shutdown_grace, all).await.is_err() {
+            let left = house.counters.connections_open.load(Relaxed);
+            tracing::warn!(left, "sessions still ran after the grace period and are dropped");
+            connections.shutdown().await;
+        }
+    }
+}
+
+/// A secret that cannot be guessed: random bits from the operating system.
+pub(crate) fn secret() -> i32 {
+    let bytes = Uuid::new_v4().into_bytes();
+    i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}

@@ -1,0 +1,615 @@
+//! A session on the wire: one loop over the client's messages.
+
+use crate::backend::{Field, Report};
+use crate::cancel::Entry;
+use crate::connection::shutting_down;
+use crate::counters::count;
+use crate::frontend::{self, Bind, Frontend, Target};
+use crate::link::{End, Link, OUTPUT_BYTES};
+use crate::run::{self, Interruption, Limits};
+use crate::server::House;
+use crate::settings::Settings;
+use meridian_sql::{Column, Datum, Response, Session, SqlError, Status};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+/// How many rows are asked of a portal at once, whatever the client asks for: what a session holds of a large result.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// What the next message means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expecting {
+    /// Anything.
+    Messages,
+    /// Sync: an error happened in the extended protocol.
+    Sync,
+    /// Rows of a COPY that a simple query began.
+    CopyOfQuery,
+    /// Rows of a COPY that an Execute began.
+    CopyOfPortal,
+}
+
+/// The formats in which a portal's columns leave.
+#[derive(Clone, Debug)]
+enum Formats {
+    Text,
+    Binary,
+    Each(Vec<i16>),
+}
+
+impl Formats {
+    fn of(codes: Vec<i16>) -> Formats {
+        match codes[..] {
+            [] | [0] => Formats::Text,
+            [1] => Formats::Binary,
+            _ => Formats::Each(codes),
+        }
+    }
+
+    fn column(&self, index: usize) -> i16 {
+        match self {
+            Formats::Text => 0,
+            Formats::Binary => 1,
+            Formats::Each(codes) => codes.get(index).copied().unwrap_or(0),
+        }
+    }
+}
+
+pub(crate) struct Wire {
+    session: Session,
+    house: Arc<House>,
+    entry: Entry,
+    settings: Settings,
+    /// A SET was seen since the session was last idle: its end may take settings back.
+    settings_touched: bool,
+    expecting: Expecting,
+    /// The formats of the unnamed portal, and of named ones.
+    unnamed: Formats,
+    named: HashMap<String, Formats>,
+    /// When the running statement has to be over.
+    deadline: Option<Instant>,
+    text: String,
+    /// A session holds its place until it ends.
+    _place: OwnedSemaphorePermit,
+}
+
+/// Why a statement gave no answer: its own error (the connection goes on), or the end of the connection.
+enum Stop {
+    Error(SqlError),
+    End(End),
+}
+
+impl From<SqlError> for Stop {
+    fn from(error: SqlError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+impl From<End> for Stop {
+    fn from(end: End) -> Stop {
+        Stop::End(end)
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(session: Session, house: Arc<House>, entry: Entry, place: OwnedSemaphorePermit) -> Wire {
+        Wire {
+            session,
+            house,
+            entry,
+            settings: Settings::default(),
+            settings_touched: false,
+            expecting: Expecting::Messages,
+            unnamed: Formats::Text,
+            named: HashMap::new(),
+            deadline: None,
+            text: String::new(),
+            _place: place,
+        }
+    }
+
+    /// What follows AuthenticationOk. `refused` are startup settings that this server does not take: a warning each.
+    pub(crate) fn greet(&mut self, link: &mut Link, refused: &[SqlError]) {
+        let version = format!("16.0 (Meridian {})", self.house.options.version);
+        link.answers.parameter_status("server_version", &version);
+        link.answers.parameter_status("session_authorization", self.session.user());
+        self.refresh_settings(link);
+        link.answers.backend_key(self.entry.process, self.entry.secret);
+        for error in refused {
+            notice(link, error);
+        }
+        self.ready(link);
+    }
+
+    /// Serves until the connection ends.
+    pub(crate) async fn run(&mut self, link: &mut Link) -> End {
+        let limit_bytes = self.house.options.message_limit_bytes;
+        loop {
+            let message = match frontend::message(&mut link.input, limit_bytes) {
+                Ok(Some(message)) => message,
+                Ok(None) => match self.wait(link).await {
+                    Ok(()) => continue,
+                    Err(end) => return end,
+                },
+                Err(malformed) => return malformed.into(),
+            };
+            match self.on_message(link, message).await {
+                Ok(()) => {}
+                Err(Stop::End(end)) => return end,
+                Err(Stop::Error(error)) => {
+                    self.fail(link, &error);
+                    // A COPY that breaks inside a simple query ends it; elsewhere the client is expected to Sync.
+                    if self.expecting == Expecting::CopyOfQuery {
+                        self.expecting = Expecting::Messages;
+                        self.ready(link);
+                    } else {
+                        self.expecting = Expecting::Sync;
+                    }
+                }
+            }
+            if link.answers.len() > OUTPUT_BYTES
+                && let Err(end) = link.flush().await
+            {
+                return end;
+            }
+        }
+    }
+
+    /// Sends what the client waits for, then waits for the client.
+    async fn wait(&mut self, link: &mut Link) -> Result<(), End> {
+        if link.due {
+            link.flush().await?;
+        }
+        let block = self.session.status() != Status::Idle;
+        let idle = async {
+            match self.settings.idle_in_transaction_timeout {
+                Some(timeout) if block => tokio::time::sleep(timeout).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            received = link.receive() => received,
+            () = self.house.stops() => Err(shutting_down()),
+            () = idle => {
+                count(&self.house.counters.timeouts_total);
+                Err(End::fatal("25P03", "terminating connection due to idle-in-transaction timeout"))
+            }
+        }
+    }
+
+    async fn on_message(&mut self, link: &mut Link, message: Frontend) -> Result<(), Stop> {
+        match self.expecting {
+            Expecting::Messages => {}
+            Expecting::Sync => match message {
+                Frontend::Sync => self.expecting = Expecting::Messages,
+                Frontend::Terminate => return Err(End::Closed.into()),
+                _ => return Ok(()),
+            },
+            Expecting::CopyOfQuery | Expecting::CopyOfPortal => return self.on_copy(link, message).await,
+        }
+        match message {
+            Frontend::Query(text) => self.on_query(link, text.as_str()).await,
+            Frontend::Parse { name, query, types } => {
+                self.begin_statement();
+                let parsing = self.session.parse(name.as_str(), query.as_str(), &types);
+                run::statement(link, &self.entry, self.deadline, parsing)
+                    .await?
+                    .settle(&mut self.session, &self.house)?;
+                link.answers.parse_complete();
+                Ok(())
+            }
+            Frontend::Bind(bind) => self.on_bind(link, bind),
+            Frontend::Describe(Target::Statement(name)) => {
+                let description = self.session.describe_statement(name.as_str())?;
+                link.answers.parameter_description(description.params.iter().map(|ty| ty.oid()));
+                describe_columns(link, description.columns.as_deref(), &Formats::Text);
+                Ok(())
+            }
+            Frontend::Describe(Target::Portal(name)) => {
+                let columns = self.session.describe_portal(name.as_str())?;
+                describe_columns(link, columns.as_deref(), self.formats(name.as_str()));
+                Ok(())
+            }
+            Frontend::Execute { portal, limit } => self.on_execute(link, portal.as_str(), limit as usize).await,
+            Frontend::Close(target) => {
+                match target {
+                    Target::Statement(name) => self.session.close_statement(name.as_str()),
+                    Target::Portal(name) => {
+                        self.session.close_portal(name.as_str());
+                        self.named.remove(name.as_str());
+                    }
+                }
+                link.answers.close_complete();
+                Ok(())
+            }
+            Frontend::Flush => {
+                link.due = true;
+                Ok(())
+            }
+            Frontend::Sync => self.on_sync(link).await,
+            // Rows of a COPY that has failed already.
+            Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
+            Frontend::Terminate => Err(End::Closed.into()),
+        }
+    }
+
+    async fn on_query(&mut self, link: &mut Link, text: &str) -> Result<(), Stop> {
+        self.session.start(text);
+        self.named.clear();
+        self.begin_statement();
+        self.go_on_with_query(link).await
+    }
+
+    /// Answers of a simple query up to its end, or to a COPY that wants rows.
+    async fn go_on_with_query(&mut self, link: &mut Link) -> Result<(), Stop> {
+        // A result comes in chunks; its heading goes before the first, its tag after the last.
+        let mut inside_result = false;
+        loop {
+            let next =
+                run::statement(link, &self.entry, self.deadline, async { Ok(self.session.next().await) }).await?;
+            let response = match next.settle(&mut self.session, &self.house) {
+                Ok(Some(response)) => response,
+                Ok(None) => break,
+                Err(error) => {
+                    self.fail(link, &error);
+                    break;
+                }
+            };
+            let over = match response {
+                Response::Rows { columns, rows, done } => {
+                    if !inside_result {
+                        describe_columns(link, Some(&columns), &Formats::Text);
+                    }
+                    match self.send_rows(link, &columns, &rows, &Formats::Text).await {
+                        Ok(()) => {}
+                        Err(Stop::Error(error)) => {
+                            self.fail(link, &error);
+                            break;
+                        }
+                        Err(end) => return Err(end),
+                    }
+                    inside_result = done.is_none();
+                    if let Some(tag) = &done {
+                        self.complete(link, tag);
+                    }
+                    !inside_result
+                }
+                Response::Complete(tag) => {
+                    self.complete(link, &tag);
+                    true
+                }
+                Response::CopyIn { columns } => {
+                    self.begin_copy(link, columns, Expecting::CopyOfQuery);
+                    return Ok(());
+                }
+                Response::Empty => {
+                    link.answers.empty_query();
+                    true
+                }
+                Response::Notice(error) => {
+                    notice(link, &error);
+                    false
+                }
+                Response::Failed(error) => {
+                    self.report(link, &error);
+                    true
+                }
+            };
+            if over {
+                self.begin_statement();
+            }
+        }
+        self.ready(link);
+        Ok(())
+    }
+
+    fn on_bind(&mut self, link: &mut Link, bind: Bind) -> Result<(), Stop> {
+        let statement = bind.statement.as_str();
+        let description = self.session.describe_statement(statement)?;
+        if bind.parameters.len() != description.params.len() {
+            return Err(SqlError::new(
+                "08P01",
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
+                    bind.parameters.len(),
+                    description.params.len()
+                ),
+            )
+            .into());
+        }
+        let columns = description.columns.as_ref().map_or(0, |columns| columns.len());
+        if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
+            return Err(SqlError::new(
+                "08P01",
+                format!(
+                    "bind message has {} result formats but query has {columns} columns",
+                    bind.result_formats.len()
+                ),
+            )
+            .into());
+        }
+        let mut params = Vec::with_capacity(bind.parameters.len());
+        for (index, (bytes, &ty)) in bind.parameters.iter().zip(description.params.iter()).enumerate() {
+            let Some(bytes) = bytes else {
+                params.push(Datum::Null);
+                continue;
+            };
+            let format = match bind.parameter_formats[..] {
+                [] => 0,
+                [format] => format,
+                _ => bind.parameter_formats[index],
+            };
+            let value = if format == 1 {
+                Datum::from_binary(ty, bytes)
+            } else {
+                match std::str::from_utf8(bytes) {
+                    Ok(text) if !text.contains('\0') => Datum::from_text(ty, text),
+                    _ => Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\"")),
+                }
+            };
+            params.push(value.map_err(|mut error| {
+                let place = format!("parameter ${}", index + 1);
+                error.detail = Some(error.detail.map_or(place.clone(), |detail| format!("{detail} ({place})")));
+                error
+            })?);
+        }
+        let portal = bind.portal.as_str();
+        self.session.bind(portal, statement, params)?;
+        let formats = Formats::of(bind.result_formats);
+        if portal.is_empty() {
+            self.unnamed = formats;
+        } else {
+            self.named.insert(portal.to_owned(), formats);
+        }
+        link.answers.bind_complete();
+        Ok(())
+    }
+
+    async fn on_execute(&mut self, link: &mut Link, portal: &str, limit: usize) -> Result<(), Stop> {
+        self.begin_statement();
+        let formats = self.formats(portal).clone();
+        let mut sent = 0;
+        loop {
+            let ask = match limit {
+                0 => ROWS_AT_ONCE,
+                limit => (limit - sent).min(ROWS_AT_ONCE),
+            };
+            let executing = self.session.execute(portal, ask);
+            let response = run::statement(link, &self.entry, self.deadline, executing).await?;
+            match response.settle(&mut self.session, &self.house)? {
+                Response::Rows { columns, rows, done } => {
+                    self.send_rows(link, &columns, &rows, &formats).await?;
+                    let chunked = sent > 0;
+                    sent += rows.len();
+                    match done {
+                        Some(tag) if chunked && tag.starts_with("SELECT ") => {
+                            self.complete(link, &format!("SELECT {sent}"));
+                        }
+                        Some(tag) => self.complete(link, &tag),
+                        None if sent == limit => link.answers.portal_suspended(),
+                        None => continue,
+                    }
+                }
+                Response::Complete(tag) => self.complete(link, &tag),
+                Response::CopyIn { columns } => self.begin_copy(link, columns, Expecting::CopyOfPortal),
+                Response::Empty => link.answers.empty_query(),
+                Response::Notice(error) => {
+                    notice(link, &error);
+                    continue;
+                }
+                Response::Failed(error) => return Err(error.into()),
+            }
+            return Ok(());
+        }
+    }
+
+    async fn on_sync(&mut self, link: &mut Link) -> Result<(), Stop> {
+        // A commit is not interrupted: it is short, and its outcome would be unknown.
+        let syncing = self.session.sync();
+        let synced = run::uninterrupted(link, syncing).await?;
+        if let Err(error) = synced {
+            self.report(link, &error);
+        }
+        if self.session.status() == Status::Idle {
+            self.named.clear();
+        }
+        self.ready(link);
+        Ok(())
+    }
+
+    fn begin_copy(&mut self, link: &mut Link, columns: usize, expecting: Expecting) {
+        link.answers.copy_in(columns);
+        link.due = true;
+        self.expecting = expecting;
+    }
+
+    async fn on_copy(&mut self, link: &mut Link, message: Frontend) -> Result<(), Stop> {
+        match message {
+            Frontend::CopyData(rows) => {
+                let copying = self.session.copy_data(&rows);
+                let copied = run::statement(link, &self.entry, self.deadline, copying).await?;
+                Ok(copied.settle(&mut self.session, &self.house)?)
+            }
+            Frontend::CopyDone => {
+                let copying = self.session.copy_done();
+                let done = run::statement(link, &self.entry, self.deadline, copying).await?;
+                match done.settle(&mut self.session, &self.house)? {
+                    Response::Complete(tag) => self.complete(link, &tag),
+                    Response::Failed(error) => return Err(error.into()),
+                    other => tracing::error!(?other, "a COPY ended with an answer that is no command tag"),
+                }
+                let of_query = self.expecting == Expecting::CopyOfQuery;
+                self.expecting = Expecting::Messages;
+                if of_query {
+                    self.begin_statement();
+                    return self.go_on_with_query(link).await;
+                }
+                Ok(())
+            }
+            Frontend::CopyFail(why) => Err(self.session.copy_fail(why.as_str()).await.into()),
+            // Ignored, as in PostgreSQL: a client may send them without knowing that a COPY began.
+            Frontend::Flush | Frontend::Sync => Ok(()),
+            Frontend::Terminate => Err(End::Closed.into()),
+            _ => Err(End::fatal("08P01", "unexpected message type during COPY from stdin").into()),
+        }
+    }
+
+    fn formats(&self, portal: &str) -> &Formats {
+        match portal {
+            "" => &self.unnamed,
+            name => self.named.get(name).unwrap_or(&Formats::Text),
+        }
+    }
+
+    /// The clock of `statement_timeout` starts.
+    fn begin_statement(&mut self) {
+        self.deadline = self.settings.statement_timeout.map(|timeout| Instant::now() + timeout);
+    }
+
+    async fn send_rows(
+        &mut self,
+        link: &mut Link,
+        columns: &[Column],
+        rows: &[Vec<Datum>],
+        formats: &Formats,
+    ) -> Result<(), Stop> {
+        for row in rows {
+            send_row(link, &mut self.text, columns, row, formats);
+            if link.answers.len() > OUTPUT_BYTES {
+                let limits = Limits::of(&self.entry, self.deadline);
+                if let Err(interruption) = run::flush(link, limits).await? {
+                    return Err(interruption.settle(&mut self.session, &self.house).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, link: &mut Link, tag: &str) {
+        self.house.counters.statements_total.fetch_add(1, Relaxed);
+        link.answers.command_complete(tag);
+        if matches!(tag, "SET" | "RESET" | "DISCARD ALL") {
+            self.settings_touched = true;
+            self.refresh_settings(link);
+        }
+    }
+
+    /// An error of the wire, or one that the session answered to the wire: the transaction takes part in it.
+    fn fail(&mut self, link: &mut Link, error: &SqlError) {
+        self.session.interrupt();
+        self.report(link, error);
+    }
+
+    fn report(&mut self, link: &mut Link, error: &SqlError) {
+        count(&self.house.counters.errors_total);
+        link.answers.error(&as_report("ERROR", error));
+    }
+
+    fn ready(&mut self, link: &mut Link) {
+        let status = self.session.status();
+        if self.settings_touched {
+            self.refresh_settings(link);
+            self.settings_touched = status != Status::Idle;
+        }
+        link.answers.ready(status.byte());
+        link.due = true;
+        self.deadline = None;
+    }
+
+    fn refresh_settings(&mut self, link: &mut Link) {
+        self.settings.refresh(&self.session, |name, value| link.answers.parameter_status(name, value));
+    }
+}
+
+fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a> {
+    Report {
+        severity,
+        code: error.sqlstate,
+        message: &error.message,
+        detail: error.detail.as_deref(),
+        hint: error.hint.as_deref(),
+        position: error.position,
+    }
+}
+
+fn notice(link: &mut Link, error: &SqlError) {
+    let severity = if error.sqlstate.starts_with("00") { "NOTICE" } else { "WARNING" };
+    link.answers.notice(&as_report(severity, error));
+}
+
+fn describe_columns(link: &mut Link, columns: Option<&[Column]>, formats: &Formats) {
+    match columns {
+        None => link.answers.no_data(),
+        Some(columns) => link.answers.row_description(columns.iter().enumerate().map(|(index, column)| Field {
+            name: &column.name,
+            table: column.table,
+            number: column.number,
+            oid: column.ty.oid(),
+            size: column.ty.length(),
+            modifier: column.ty.modifier(),
+            format: formats.column(index),
+        })),
+    }
+}
+
+fn send_row(link: &mut Link, text: &mut String, columns: &[Column], row: &[Datum], formats: &Formats) {
+    link.answers.message(b'D', |body| {
+        body.extend_from_slice(&(row.len() as u16).to_be_bytes());
+        for (index, (datum, column)) in row.iter().zip(columns).enumerate() {
+            let start = body.len();
+            body.extend_from_slice(&(-1i32).to_be_bytes());
+            let present = if formats.column(index) == 1 {
+                datum.write_binary(column.ty, body)
+            } else {
+                text.clear();
+                let present = datum.write_text(column.ty, text);
+                body.extend_from_slice(text.as_bytes());
+                present
+            };
+            if present {
+                let length = u32::try_from(body.len() - start - 4).expect("invariant: a value is shorter than 4 GB");
+                body[start..start + 4].copy_from_slice(&length.to_be_bytes());
+            }
+        }
+    });
+}
+
+impl Interruption {
+    /// Tells the session, and makes the error of it.
+    fn settle(self, session: &mut Session, house: &House) -> SqlError {
+        let committing = session.interrupt();
+        let why = match self {
+            Interruption::Cancelled => "canceling statement due to user request",
+            Interruption::TimedOut => {
+                count(&house.counters.timeouts_total);
+                "canceling statement due to statement timeout"
+            }
+        };
+        if committing {
+            return SqlError::new("40003", "the outcome of the transaction is unknown")
+                .detail(format!("{why}, while its commit was under way: it may have happened, or may yet."));
+        }
+        SqlError::new("57014", why)
+    }
+}
+
+/// What came of a statement: its own answer, or an interruption.
+pub(crate) type Came<T> = Result<Result<T, SqlError>, Interruption>;
+
+/// Settles what came of a statement with its session.
+trait Settle<T> {
+    fn settle(self, session: &mut Session, house: &House) -> Result<T, SqlError>;
+}
+
+impl<T> Settle<T> for Came<T> {
+    fn settle(self, session: &mut Session, house: &House) -> Result<T, SqlError> {
+        match self {
+            Ok(answer) => answer,
+            Err(interruption) => Err(interruption.settle(session, house)),
+        }
+    }
+}
