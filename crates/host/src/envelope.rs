@@ -1,0 +1,82 @@
+//! What frames between nodes and records in the log begin with.
+//!
+//! ```text
+//!   frame:   format:u8  kind:u8  from  to    message         (CBOR from `from` on)
+//!   record:  format:u8  kind:u8  record                  (the log itself keeps whose it is)
+//! ```
+//!
+//! The kind names the recipe whose machines speak; a reader who does not know the format or the kind says so and drops it.
+
+use meridian_machine::Address;
+use minicbor::{Decode, Encode};
+
+/// The format of envelopes that this program writes.
+const FORMAT: u8 = 1;
+
+/// Which recipe's machines speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The spanner recipe.
+    Spanner = 1,
+}
+
+/// A message with who it is from and for.
+pub fn write_frame<M: Encode<()>>(from: Address, to: Address, message: &M) -> Vec<u8> {
+    let mut bytes = vec![FORMAT, Kind::Spanner as u8];
+    let wrote = minicbor::encode(from, &mut bytes)
+        .and_then(|()| minicbor::encode(to, &mut bytes))
+        .and_then(|()| minicbor::encode(message, &mut bytes));
+    wrote.expect("invariant: writing to memory cannot fail");
+    bytes
+}
+
+/// The inverse of [`write_frame`].
+pub fn read_frame<'b, M: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<(Address, Address, M), String> {
+    let mut decoder = minicbor::Decoder::new(body(bytes)?);
+    let mut read = || Ok((decoder.decode()?, decoder.decode()?, decoder.decode()?));
+    read().map_err(|error: minicbor::decode::Error| format!("a message cannot be read: {error}"))
+}
+
+/// A record for the log.
+pub fn write_record<R: Encode<()>>(record: &R) -> Vec<u8> {
+    let mut bytes = vec![FORMAT, Kind::Spanner as u8];
+    minicbor::encode(record, &mut bytes).expect("invariant: writing to memory cannot fail");
+    bytes
+}
+
+/// The inverse of [`write_record`].
+pub fn read_record<'b, R: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<R, String> {
+    minicbor::decode(body(bytes)?).map_err(|error| format!("a record cannot be read: {error}"))
+}
+
+fn body(bytes: &[u8]) -> Result<&[u8], String> {
+    match bytes {
+        [FORMAT, kind, body @ ..] if *kind == Kind::Spanner as u8 => Ok(body),
+        [FORMAT, kind, ..] => Err(format!("kind {kind} is not known here")),
+        [format, ..] => Err(format!("format {format} is not known here, only {FORMAT}")),
+        [] => Err("nothing in it".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_machine::{DatabaseId, Incarnation, NodeId, Role, ShardId};
+
+    #[test]
+    fn envelopes_read_back_and_garbage_is_an_error() {
+        let from = Address::replica(NodeId(1), DatabaseId(2), ShardId(3));
+        let to = Address { incarnation: Incarnation(4), role: Role::Coordinator(5), ..from };
+        let frame = write_frame(from, to, &"hello".to_string());
+        assert_eq!(read_frame::<String>(&frame), Ok((from, to, "hello".to_string())));
+        assert_eq!(read_record::<u64>(&write_record(&77u64)), Ok(77));
+        for cut in 0..frame.len() {
+            assert!(read_frame::<String>(&frame[..cut]).is_err());
+        }
+        for bad in [&[2, 1, 0][..], &[1, 9, 0], &[0xff; 20], &[1, 1, 0xff, 0xff]] {
+            assert!(read_frame::<String>(bad).is_err());
+            assert!(read_record::<u64>(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The node's one log thread: one fsync for what all machines want persisted.
+//!
+//! ```text
+//!   persist ──▶ queue ──▶ [log thread: take all, append, write, sync] ──▶ Durable(position) to each machine
+//!                  ▲                                                             │
+//!                  └────────── what comes meanwhile is the next batch ◀──────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. A machine hears of its positions in order, and only after the sync that covers them.
+//! 2. A failed write or sync, space apart, ends the process: nothing is known any more of what the disk holds.
+//! 3. A full disk loses nothing: the batch stays in memory and is tried again until there is room; meanwhile [`Journal::is_full`]
+//!    tells the gateways to refuse new writes.
+//! 4. A machine's records are released only once the checkpoint that covers them is durable itself.
+//!
+//! A node that keeps nothing has no log thread: what it persists is durable at once, for as long as the process lives.
+
+use bytes::Bytes;
+use meridian_log::{Log, LogError, Lsn, MachineKey};
+use meridian_machine::Position;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Whoever hears that his records are durable. Called on the log thread.
+pub trait Durable: Send + Sync {
+    /// Everything up to this position survives a crash.
+    fn durable(&self, through: Position);
+}
+
+enum Then {
+    Tell(Arc<dyn Durable>, Position),
+    /// It is a checkpoint: earlier records of the machine are not needed any more.
+    Release,
+}
+
+struct Queued {
+    key: MachineKey,
+    bytes: Bytes,
+    then: Then,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Queued>,
+    stopped: bool,
+}
+
+/// What the log thread has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounters {
+    /// Records written.
+    pub records: u64,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Syncs of the log.
+    pub syncs: u64,
+    /// Segments in use.
+    pub segments: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    full: AtomicBool,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    syncs: AtomicU64,
+    segments: AtomicU64,
+    holding_back: Mutex<Vec<MachineKey>>,
+}
+
+/// The log of a node.
+pub struct Journal {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    keeps: bool,
+}
+
+impl Journal {
+    /// Starts the log thread.
+    pub fn start(log: Log) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("log".into()).spawn(move || of_thread.run(log))?;
+        Ok(Journal { shared, thread: Mutex::new(Some(thread)), keeps: true })
+    }
+
+    /// A journal that keeps nothing.
+    pub fn in_memory() -> Self {
+        Journal { shared: Arc::default(), thread: Mutex::new(None), keeps: false }
+    }
+
+    /// True if records survive the process.
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Queues a record; [`Journal::kick`] sets the thread to work.
+    pub fn persist(
+        &self,
+        key: MachineKey,
+        record: impl FnOnce() -> Vec<u8>,
+        position: Position,
+        who: Arc<dyn Durable>,
+    ) {
+        if self.keeps {
+            let queued = Queued { key, bytes: record().into(), then: Then::Tell(who, position) };
+            self.shared.state.lock().queue.push(queued);
+        } else {
+            self.shared.records.fetch_add(1, Ordering::Relaxed);
+            who.durable(position);
+        }
+    }
+
+    /// Queues a checkpoint of a machine. What the machine persisted before this call is covered by it.
+    pub fn checkpoint(&self, key: MachineKey, checkpoint: Vec<u8>) {
+        if self.keeps {
+            self.shared.state.lock().queue.push(Queued { key, bytes: checkpoint.into(), then: Then::Release });
+            self.kick();
+        }
+    }
+
+    /// Something may be queued.
+    pub fn kick(&self) {
+        if self.keeps {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// True while the disk has no room.
+    pub fn is_full(&self) -> bool {
+        self.shared.full.load(Ordering::Relaxed)
+    }
+
+    /// The machines whose oldest records keep space from being freed.
+    pub fn holding_back(&self) -> Vec<MachineKey> {
+        self.shared.holding_back.lock().clone()
+    }
+
+    /// What has been done.
+    pub fn counters(&self) -> JournalCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shared = &self.shared;
+        JournalCounters {
+            records: read(&shared.records),
+            bytes: read(&shared.bytes),
+            syncs: read(&shared.syncs),
+            segments: read(&shared.segments),
+        }
+    }
+
+    /// Writes what is queued and ends the thread.
+    pub fn stop(&self) {
+        self.shared.state.lock().stopped = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+    fn run(&self, mut log: Log) {
+        let mut batch: Vec<Queued> = Vec::new();
+        let mut tell: Vec<(Arc<dyn Durable>, Position)> = Vec::new();
+        let mut release: Vec<(MachineKey, Lsn)> = Vec::new();
+        self.note(&log);
+        loop {
+            {
+                let mut state = self.state.lock();
+                while state.queue.is_empty() {
+                    if state.stopped {
+                        return;
+                    }
+                    self.changed.wait(&mut state);
+                }
+                std::mem::swap(&mut batch, &mut state.queue);
+            }
+            for queued in batch.drain(..) {
+                self.records.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(queued.bytes.len() as u64, Ordering::Relaxed);
+                let lsn = log.append(queued.key, queued.bytes);
+                match queued.then {
+                    Then::Release => release.push((queued.key, lsn)),
+                    Then::Tell(who, position) => match tell.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &who)) {
+                        Some((_, newest)) => *newest = position,
+                        None => tell.push((who, position)),
+                    },
+                }
+            }
+            if !self.make_durable(&mut log) {
+                return;
+            }
+            for (who, position) in tell.drain(..) {
+                who.durable(position);
+            }
+            if !release.is_empty() {
+                for (key, lsn) in release.drain(..) {
+                    if let Err(error) = log.release(key, lsn) {
+                        end("release", &error);
+                    }
+                }
+                self.note(&log);
+            }
+        }
+    }
+
+    /// Writes and syncs. False if the node was stopped while the disk was full.
+    fn make_durable(&self, log: &mut Log) -> bool {
+        loop {
+            match log.write() {
+                Ok(()) => break,
+                Err(error @ LogError::Full { .. }) => {
+                    if !self.full.swap(true, Ordering::Relaxed) {
+                        tracing::error!(%error, "writes wait for room");
+                    }
+                    let mut state = self.state.lock();
+                    if state.stopped {
+                        return false;
+                    }
+                    self.changed.wait_for(&mut state, Self::TRY_AGAIN);
+                }
+                Err(error) => end("write", &error),
+            }
+        }
+        if let Err(error) = log.sync() {
+            end("sync", &error);
+        }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        if self.full.swap(false, Ordering::Relaxed) {
+            tracing::info!("there is room again");
+        }
+        true
+    }
+
+    fn note(&self, log: &Log) {
+        self.segments.store(log.segments() as u64, Ordering::Relaxed);
+        *self.holding_back.lock() = log.holding_back();
+    }
+}
+
+/// Nothing is known of what reached the disk: another life begins with reading it.
+fn end(what: &str, error: &LogError) -> ! {
+    tracing::error!(%error, what, "the log cannot go on; this process ends");
+    eprintln!("meridian: the log cannot go on ({what}): {error}");
+    std::process::abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_log::{MemoryDisk, Options};
+    use std::sync::mpsc;
+
+    struct Told(Mutex<mpsc::Sender<u64>>);
+    impl Durable for Told {
+        fn durable(&self, through: Position) {
+            let _ = self.0.lock().send(through.0);
+        }
+    }
+
+    const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
+    const SMALL: Options = Options { segment_bytes: 64 << 10 };
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn told() -> (Arc<dyn Durable>, mpsc::Receiver<u64>) {
+        let (sender, heard) = mpsc::channel();
+        (Arc::new(Told(Mutex::new(sender))), heard)
+    }
+
+    #[test]
+    fn what_was_told_durable_is_there_after_a_crash_and_positions_come_in_order() {
+        let disk = MemoryDisk::new();
+        let journal = Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0).unwrap();
+        let (who, heard) = told();
+        for position in 1..=1000u64 {
+            journal.persist(KEY, || position.to_be_bytes().to_vec(), Position(position), Arc::clone(&who));
+            journal.kick();
+        }
+        let mut last = 0;
+        while last < 1000 {
+            let next = heard.recv_timeout(PATIENCE).unwrap();
+            assert!(next > last);
+            last = next;
+        }
+        assert!(journal.counters().syncs <= 1000);
+        disk.crash(|| false);
+        drop(journal);
+        let (_, recovered) = Log::open(Arc::new(disk), SMALL).unwrap();
+        assert_eq!(recovered.records.len(), 1000);
+    }
+
+    #[test]
+    fn a_full_disk_holds_writes_back_until_there_is_room() {
+        let disk = MemoryDisk::new();
+        let journal = Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0).unwrap();
+        let (who, heard) = told();
+        disk.set_full(true);
+        for position in 1..=20u64 {
+            journal.persist(KEY, || vec![7; 16 << 10], Position(position), Arc::clone(&who));
+        }
+        journal.kick();
+        let end = std::time::Instant::now() + PATIENCE;
+        while !journal.is_full() {
+            assert!(std::time::Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(heard.try_recv().is_err());
+        disk.set_full(false);
+        while heard.recv_timeout(PATIENCE).unwrap() < 20 {}
+        assert!(!journal.is_full());
+    }
+
+    #[test]
+    fn a_checkpoint_frees_the_segments_before_it() {
+        let journal = Journal::start(Log::open(Arc::new(MemoryDisk::new()), SMALL).unwrap().0).unwrap();
+        let (who, heard) = told();
+        for position in 1..=50u64 {
+            journal.persist(KEY, || vec![7; 16 << 10], Position(position), Arc::clone(&who));
+        }
+        journal.kick();
+        while heard.recv_timeout(PATIENCE).unwrap() < 50 {}
+        journal.checkpoint(KEY, b"all of it".to_vec());
+        let end = std::time::Instant::now() + PATIENCE;
+        while !(1..=2).contains(&journal.counters().segments) {
+            assert!(std::time::Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

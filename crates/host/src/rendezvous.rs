@@ -1,0 +1,90 @@
+//! A place where one answer is waited for.
+
+use parking_lot::Mutex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+enum State<T> {
+    Open(Option<Waker>),
+    Answered(T),
+    Taken,
+    /// Whoever was to answer is gone.
+    Abandoned,
+}
+
+/// The side that answers. Dropped without an answer, it says so.
+pub struct Answerer<T>(Option<Arc<Mutex<State<T>>>>);
+
+/// The side that waits; resolves to `None` if nobody will ever answer.
+pub struct Answer<T>(Arc<Mutex<State<T>>>);
+
+/// Both sides.
+pub fn rendezvous<T>() -> (Answerer<T>, Answer<T>) {
+    let state = Arc::new(Mutex::new(State::Open(None)));
+    (Answerer(Some(Arc::clone(&state))), Answer(state))
+}
+
+fn close<T>(state: &Mutex<State<T>>, with: State<T>) {
+    let before = std::mem::replace(&mut *state.lock(), with);
+    if let State::Open(Some(waker)) = before {
+        waker.wake();
+    }
+}
+
+impl<T> Answerer<T> {
+    /// Answers; wakes the waiting task once, if it waits already.
+    pub fn answer(mut self, answer: T) {
+        if let Some(state) = self.0.take() {
+            close(&state, State::Answered(answer));
+        }
+    }
+}
+
+impl<T> Drop for Answerer<T> {
+    fn drop(&mut self) {
+        if let Some(state) = self.0.take() {
+            close(&state, State::Abandoned);
+        }
+    }
+}
+
+impl<T> Future for Answer<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut state = self.0.lock();
+        match &mut *state {
+            State::Open(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            State::Answered(_) => match std::mem::replace(&mut *state, State::Taken) {
+                State::Answered(answer) => Poll::Ready(Some(answer)),
+                _ => Poll::Ready(None),
+            },
+            State::Taken | State::Abandoned => Poll::Ready(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_arrives_before_or_after_it_is_waited_for_or_never() {
+        let (answerer, answer) = rendezvous();
+        answerer.answer(1);
+        assert_eq!(futures::executor::block_on(answer), Some(1));
+        let (answerer, answer) = rendezvous();
+        let waiting = std::thread::spawn(move || futures::executor::block_on(answer));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        answerer.answer(2);
+        assert_eq!(waiting.join().unwrap(), Some(2));
+        let (answerer, answer) = rendezvous::<u8>();
+        drop(answerer);
+        assert_eq!(futures::executor::block_on(answer), None);
+    }
+}

@@ -1,0 +1,269 @@
+//! A machine that lives on a node: its mailbox, its timers, and the world that does what it asks.
+//!
+//! ```text
+//!   message, wake, durable, call ──▶ mailbox ──▶ step ──▶ outbox ──▶ World: send, persist, act
+//!                                       ▲                    │
+//!                                       └── timers ◀── arm ──┘
+//! ```
+//!
+//! Invariants:
+//! 1. The effects of a step are performed in order, before the next step, by the thread that made it.
+//! 2. The reading of a batch is sampled after its last input was taken.
+//! 3. No lock that anybody else waits for is held while effects are performed: a machine may be sent to from within its own step.
+//! 4. A stopped machine takes no step any more; what comes for it is dropped.
+
+use crate::mailbox::{Mailbox, Step};
+use crate::timers::{Alarms, Wake};
+use meridian_clock::Reading;
+use meridian_machine::{Address, Effect, Machine, Outbox, Position};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// What a machine can hear.
+pub enum Input<M: Machine> {
+    /// A message; `from` was checked.
+    Message(Address, M::Message),
+    /// Its records up to here are on disk.
+    Durable(Position),
+    /// Perhaps a timer is due.
+    Wake,
+    /// Somebody of this node wants a word with the machine itself.
+    Call(Call<M>),
+}
+
+/// A step that is not part of the contract: the host asks a machine something only this kind of machine knows.
+pub type Call<M> = Box<dyn FnOnce(&mut M, Reading, &mut Outbox<M>) + Send>;
+
+/// Does what a machine asks for. Called by the thread that steps it.
+pub trait World<M: Machine>: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Reading;
+    /// Sends a message, before the deadline if there is one.
+    fn send(&self, deadline: Option<u64>, to: Address, message: M::Message);
+    /// Keeps a record; [`Input::Durable`] tells when it is safe.
+    fn persist(&self, position: Position, record: M::Record);
+    /// Does what only this kind of machine asks for.
+    fn act(&self, effect: M::Effect);
+    /// A batch of steps is done: what was gathered may leave.
+    fn flush(&self);
+    /// Wakes the machine when the boot clock reaches `at`.
+    fn wake_at(&self, at: u64, who: Weak<dyn Wake>);
+}
+
+/// A machine at home.
+pub struct Resident<M: Machine, W> {
+    mailbox: Mailbox<Input<M>>,
+    core: Mutex<Core<M>>,
+    stopped: AtomicBool,
+    world: W,
+    this: Weak<Self>,
+}
+
+struct Core<M: Machine> {
+    machine: M,
+    outbox: Outbox<M>,
+    alarms: Alarms<M::Timer>,
+    batch: VecDeque<Input<M>>,
+}
+
+impl<M, W> Resident<M, W>
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Timer: Send,
+    M::Record: Send,
+    M::Effect: Send,
+    W: World<M> + 'static,
+{
+    /// Gives a machine its home. The outbox may hold effects of its birth; they are done at its first step.
+    pub fn new(machine: M, outbox: Outbox<M>, world: impl FnOnce(&Weak<Self>) -> W) -> Arc<Self> {
+        Arc::new_cyclic(|this| Resident {
+            mailbox: Mailbox::default(),
+            core: Mutex::new(Core { machine, outbox, alarms: Alarms::default(), batch: VecDeque::new() }),
+            stopped: AtomicBool::new(false),
+            world: world(this),
+            this: this.clone(),
+        })
+    }
+
+    /// Delivers an input; steps the machine unless somebody does already.
+    pub fn post(&self, input: Input<M>) {
+        if self.stopped.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(step) = self.mailbox.post(input) {
+            self.run(step);
+        }
+    }
+
+    /// The world it lives in.
+    pub fn world(&self) -> &W {
+        &self.world
+    }
+
+    /// How many inputs wait.
+    pub fn waiting(&self) -> usize {
+        self.mailbox.len()
+    }
+
+    /// Takes no step any more. A step that is going on ends first.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    fn run(&self, mut step: Step) {
+        loop {
+            let mut core = self.core.lock();
+            let Core { machine, outbox, alarms, batch } = &mut *core;
+            let Some(next) = self.mailbox.take(step, batch) else { return };
+            step = next;
+            let mut now = self.world.now();
+            self.perform(outbox, alarms); // what its birth asked for
+            for input in batch.drain(..) {
+                if self.stopped.load(Ordering::Acquire) {
+                    continue;
+                }
+                match input {
+                    Input::Message(from, message) => machine.on_message(now, from, message, outbox),
+                    Input::Durable(through) => machine.on_durable(now, through, outbox),
+                    Input::Call(call) => call(machine, now, outbox),
+                    Input::Wake => {
+                        now = self.world.now();
+                        alarms.woken(now.boot_ns);
+                        while let Some(timer) = alarms.pop_due(now.boot_ns) {
+                            machine.on_timer(now, timer, outbox);
+                            self.perform(outbox, alarms);
+                        }
+                    }
+                }
+                self.perform(outbox, alarms);
+            }
+            if let Some(at) = alarms.ask() {
+                let this: Weak<dyn Wake> = self.this.clone();
+                self.world.wake_at(at, this);
+            }
+            drop(core);
+            self.world.flush();
+            if step.over() {
+                step = self.hand_over(step);
+            }
+        }
+    }
+
+    /// One's share is done. For now the stepper only lets others run before he goes on.
+    fn hand_over(&self, step: Step) -> Step {
+        std::thread::yield_now();
+        step.fresh()
+    }
+
+    fn perform(&self, outbox: &mut Outbox<M>, alarms: &mut Alarms<M::Timer>) {
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } => self.world.send(None, to, message),
+                Effect::SendBefore { deadline, to, message } => self.world.send(Some(deadline), to, message),
+                Effect::Arm { timer, at } => alarms.arm(timer, at),
+                Effect::Disarm { timer } => alarms.disarm(&timer),
+                Effect::Persist { position, record } => self.world.persist(position, record),
+                Effect::Do(effect) => self.world.act(effect),
+            }
+        }
+    }
+}
+
+impl<M, W> Wake for Resident<M, W>
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Timer: Send,
+    M::Record: Send,
+    M::Effect: Send,
+    W: World<M> + 'static,
+{
+    fn wake(self: Arc<Self>) {
+        self.post(Input::Wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, ClockBound};
+    use crate::timers::Timers;
+    use meridian_machine::{DatabaseId, NodeId, ShardId};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Answers a number once it is on disk and a moment has passed.
+    struct Echo {
+        waiting: VecDeque<(Position, u64)>,
+    }
+    impl Machine for Echo {
+        type Message = u64;
+        type Timer = u64;
+        type Record = u64;
+        type Effect = u64;
+        fn on_message(&mut self, _: Reading, _: Address, message: u64, out: &mut Outbox<Self>) {
+            let position = out.persist(message);
+            self.waiting.push_back((position, message));
+        }
+        fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
+            while let Some((_, number)) = self.waiting.pop_front_if(|(position, _)| *position <= through) {
+                out.arm(number, now.boot_ns + 1_000_000);
+            }
+        }
+        fn on_timer(&mut self, _: Reading, timer: u64, out: &mut Outbox<Self>) {
+            out.act(timer);
+        }
+    }
+
+    struct Home {
+        clock: Clock,
+        timers: Arc<Timers>,
+        done: Mutex<mpsc::Sender<u64>>,
+        this: Weak<Resident<Echo, Home>>,
+    }
+    impl World<Echo> for Home {
+        fn now(&self) -> Reading {
+            self.clock.now()
+        }
+        fn send(&self, _: Option<u64>, _: Address, _: u64) {}
+        fn persist(&self, position: Position, _: u64) {
+            // From within the step: left in the mailbox, never a deadlock.
+            if let Some(this) = self.this.upgrade() {
+                this.post(Input::Durable(position));
+            }
+        }
+        fn act(&self, effect: u64) {
+            let _ = self.done.lock().send(effect);
+        }
+        fn flush(&self) {}
+        fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
+            self.timers.wake_at(at, who);
+        }
+    }
+
+    #[test]
+    fn a_machine_is_stepped_by_whoever_delivers_and_woken_when_its_time_comes() {
+        let timers = Arc::new(Timers::start().unwrap());
+        let (done, answers) = mpsc::channel();
+        let home = |this: &Weak<_>| Home {
+            clock: Clock::new(ClockBound::Alone),
+            timers: Arc::clone(&timers),
+            done: Mutex::new(done),
+            this: this.clone(),
+        };
+        let echo = Resident::new(Echo { waiting: VecDeque::new() }, Outbox::new(), home);
+        let from = Address::replica(NodeId(1), DatabaseId(0), ShardId(0));
+        for number in 0..100 {
+            echo.post(Input::Message(from, number));
+        }
+        let mut heard: Vec<u64> = (0..100).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+        heard.sort_unstable();
+        assert_eq!(heard, (0..100).collect::<Vec<_>>());
+        echo.stop();
+        echo.post(Input::Message(from, 7));
+        assert!(answers.recv_timeout(Duration::from_millis(20)).is_err());
+    }
+}
