@@ -3,6 +3,7 @@
 use crate::{Key, KeyRange, Value};
 use meridian_clock::Timestamp;
 use minicbor::{Decode, Encode};
+use std::sync::Arc;
 
 /// One shard's keys in a store that several shards share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -62,7 +63,7 @@ pub struct Page {
 /// A store of versions, shared by the shards of a node.
 pub trait Store: Send + Sync {
     /// A consistent view of what has been applied so far.
-    fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError>;
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
     /// Writes a batch, unsynced: after a crash the store is as it was at its last checkpoint, or at a later whole batch.
     fn apply(&self, batch: Batch) -> Result<(), StoreError>;
     /// Makes everything applied so far survive a crash.
@@ -74,7 +75,7 @@ pub trait Store: Send + Sync {
 }
 
 /// A view of a store that later batches do not change.
-pub trait Snapshot: Send {
+pub trait Snapshot: Send + Sync {
     /// The newest version of a key at or below `at`, a tombstone included.
     fn get(&self, space: SpaceId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
     /// For each key of a range its newest version at or below `at`, tombstones included, up to a number of keys.

@@ -1,1 +1,12 @@
-//! The engine behind mvcc's store trait, over log's Disk.
+//! The engine behind mvcc's store trait.
+//!
+//! [`RedbStore`] keeps versions in one B-tree file over log's `Disk`, so that the host's files and the simulator's faulty disk carry the
+//! same engine. It is written without sync, behind the log: after a crash it is as it was at its last checkpoint, and
+//! the log has the rest. [`MemoryStore`] is its twin for tests and for databases that keep nothing.
+
+mod memory;
+mod redb_store;
+mod version_key;
+
+pub use memory::MemoryStore;
+pub use redb_store::RedbStore;

@@ -1,0 +1,71 @@
+//! How a version's key lies in the B-tree: space, key, and the timestamp turned around, so that the newest comes first.
+
+use meridian_clock::Timestamp;
+use meridian_mvcc::SpaceId;
+use std::cmp::Ordering;
+
+const SPACE: usize = 8;
+const STAMP: usize = 16;
+
+/// A type whose bytes compare first as (space, key) and then as timestamps, newest first. A plain comparison of bytes would mix a
+/// key's timestamp with a longer key's next bytes.
+#[derive(Debug)]
+pub(crate) struct VersionKey;
+
+impl redb::Value for VersionKey {
+    type SelfType<'a> = &'a [u8];
+    type AsBytes<'a> = &'a [u8];
+
+    fn fixed_width() -> Option<usize> {
+        None
+    }
+
+    fn from_bytes<'a>(data: &'a [u8]) -> &'a [u8]
+    where
+        Self: 'a,
+    {
+        data
+    }
+
+    fn as_bytes<'a, 'b: 'a>(value: &'a Self::SelfType<'b>) -> &'a [u8]
+    where
+        Self: 'b,
+    {
+        value
+    }
+
+    fn type_name() -> redb::TypeName {
+        redb::TypeName::new("meridian::VersionKey")
+    }
+}
+
+impl redb::Key for VersionKey {
+    fn compare(a: &[u8], b: &[u8]) -> Ordering {
+        let split = |bytes: &[u8]| bytes.len().saturating_sub(STAMP);
+        let ((key_a, stamp_a), (key_b, stamp_b)) = (a.split_at(split(a)), b.split_at(split(b)));
+        key_a.cmp(key_b).then_with(|| stamp_a.cmp(stamp_b))
+    }
+}
+
+/// The key of a version.
+pub(crate) fn encode(space: SpaceId, key: &[u8], at: Timestamp) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(SPACE + key.len() + STAMP);
+    bytes.extend_from_slice(&space.database.to_be_bytes());
+    bytes.extend_from_slice(&space.shard.to_be_bytes());
+    bytes.extend_from_slice(key);
+    bytes.extend(at.to_be_bytes().map(|byte| !byte));
+    bytes
+}
+
+/// The parts of a key: where in the space, and when.
+pub(crate) fn decode(bytes: &[u8]) -> Option<(&[u8], Timestamp)> {
+    let (rest, stamp) = bytes.split_last_chunk::<STAMP>()?;
+    Some((rest.get(SPACE..)?, Timestamp::from_be_bytes(stamp.map(|byte| !byte))))
+}
+
+/// The space of a key.
+pub(crate) fn space(bytes: &[u8]) -> Option<SpaceId> {
+    let (database, rest) = bytes.split_first_chunk::<4>()?;
+    let (shard, _) = rest.split_first_chunk::<4>()?;
+    Some(SpaceId { database: u32::from_be_bytes(*database), shard: u32::from_be_bytes(*shard) })
+}
