@@ -1,0 +1,909 @@
+//! A group: replicas that agree on one log, led by one member at a time, under a timed lease.
+//!
+//! **The problem.** Replicas must agree on an order of payloads although messages are lost and members crash; and a leader must know, *without
+//! asking anybody*, that no other leader exists, so that it may assign timestamps and serve reads by itself.
+//!
+//! **The idea.** Agreement is Raft-shaped: a contiguous log, terms, pre-vote, pipelined appends. The lease is Spanner's (Appendix
+//! A): whoever votes for a leader, or acknowledges one, promises to vote for no other until a moment that is surely
+//! past for everybody. The leader counts the lease from *before* it asked, the voter from *after* it heard, each in true time's bounds:
+//!
+//! ```text
+//!   leader   asked_at = now.earliest ──────── lease: until asked_at + L ─────┤
+//!                    └── Append ──▶ voter
+//!   voter                          heard: now.latest ─── no other vote until now.latest + L ───┤
+//! ```
+//!
+//! 1. One vote a term, on disk before it is answered.
+//! 2. An entry counts for a member only when it is on its disk, the leader's own included.
+//! 3. A leader commits by counting only entries of its own term; everything before comes with them.
+//! 4. A member that granted a lease to one votes for no other before `TT.after(grant)`, across restarts too. What is on disk
+//!    reaches further ahead than what was granted, so that a steady leader costs one record per lease length, not one per heartbeat.
+//! 5. So leases of one group never overlap in true time, as long as intervals are true.
+//! 6. A leader gives up on notice only after `TT.after(s_max)`, the largest timestamp that was used (Trap A.5-1).
+//!
+//! **Departures.** Spanner's leases ride on Paxos; ours on appends, and heartbeats extend them. `propose` only adds to the log in memory:
+//! [`Group::flush`], called once by the owner at the end of a step, persists and sends everything in one go. The commit index travels with
+//! the next append or heartbeat, never alone.
+//!
+//! **Not here yet.** Changing the members, learners, witnesses.
+
+mod entries;
+mod messages;
+
+use crate::Majority;
+use entries::Entries;
+use meridian_machine::{Address, DatabaseId, Effect, Health, Machine, NodeId, Outbox, Position, Reading, ShardId};
+pub use messages::{Entry, Grant, Index, Message, Payload, Record, Term};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Who is in the group, and how patient they are.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This member.
+    pub me: NodeId,
+    /// All voters, this one included; fixed at birth.
+    pub members: Vec<NodeId>,
+    /// The database.
+    pub database: DatabaseId,
+    /// The shard.
+    pub shard: ShardId,
+    /// How often a leader is heard.
+    pub heartbeat_ns: u64,
+    /// How long a silence means that there is no leader; drawn from one to two times this.
+    pub election_timeout_ns: u64,
+    /// The length of a lease: 10 s in the paper.
+    pub lease_ns: u64,
+    /// The size of one append.
+    pub max_append_bytes: usize,
+    /// Appends to one follower that are not answered yet.
+    pub max_inflight: usize,
+    /// Entries kept in memory for slow followers although a checkpoint covers them.
+    pub keep_log_bytes: usize,
+}
+
+impl Config {
+    /// Sensible settings for members on one continent.
+    pub fn new(me: NodeId, members: Vec<NodeId>, database: DatabaseId, shard: ShardId) -> Self {
+        Config {
+            me,
+            members,
+            database,
+            shard,
+            heartbeat_ns: 100_000_000,
+            election_timeout_ns: 600_000_000,
+            lease_ns: 2_000_000_000,
+            max_append_bytes: 1 << 20,
+            max_inflight: 64,
+            keep_log_bytes: 16 << 20,
+        }
+    }
+}
+
+/// What a member was when it stopped.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// Its records, in order.
+    pub records: Vec<Record>,
+    /// The last entry whose effects the owner has stored.
+    pub applied: Index,
+    /// That entry's term.
+    pub applied_term: Term,
+}
+
+/// What a member waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// No leader was heard.
+    Election,
+    /// The leader's turn to speak.
+    Heartbeat,
+    /// The leader gives up as soon as `s_max` has passed.
+    Abdicate,
+}
+
+/// What the owner is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Agreed entries, in order, each once in a life.
+    Committed {
+        /// Without gaps.
+        entries: Vec<Entry>,
+    },
+    /// This member leads, everything agreed before is committed, and it holds a lease.
+    BecameLeader {
+        /// Its term.
+        term: Term,
+    },
+    /// It leads no more.
+    LostLeadership {
+        /// The term that it led.
+        term: Term,
+    },
+    /// A follower needs what is no longer in the log: send it a snapshot at or above `index`, then tell [`Group::snapshot_delivered`].
+    SendSnapshot {
+        /// The follower.
+        to: NodeId,
+        /// The last entry that the snapshot must cover.
+        index: Index,
+        /// Its term.
+        term: Term,
+    },
+}
+
+/// Not the leader; maybe this one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotLeader {
+    /// The leader, as far as this member has heard.
+    pub leader: Option<NodeId>,
+}
+
+/// The right to assign timestamps below `granted_until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Nanoseconds since the epoch.
+    pub granted_until: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Progress {
+    /// The next entry to send.
+    next: Index,
+    /// Durable there and equal to ours.
+    matched: Index,
+    /// `matched` at the last heartbeat: no progress in between means that something was lost.
+    matched_before: Index,
+    /// The last entries of appends that are not answered yet.
+    inflight: VecDeque<Index>,
+    /// Sends one append at a time until the logs are known to agree.
+    probing: bool,
+    /// Waits for a snapshot through this entry.
+    snapshot: Option<Index>,
+    /// The newest `asked_at` that it granted.
+    granted: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Role {
+    Follower,
+    PreCandidate { votes: BTreeSet<NodeId> },
+    Candidate { votes: BTreeSet<NodeId> },
+    Leader { followers: BTreeMap<NodeId, Progress>, first: Index, announced: bool, abdicating: bool },
+}
+
+enum Waiting {
+    /// Entries through here, of this term.
+    Entries(Index, Term),
+    /// The standing; who is to be told of a vote or a grant.
+    Standing { term: Term, grant: Option<Grant>, vote_reply: Option<NodeId> },
+}
+
+/// One member of a group.
+pub struct Group {
+    config: Config,
+    rng: ChaCha8Rng,
+    role: Role,
+    term: Term,
+    voted_for: Option<NodeId>,
+    leader: Option<NodeId>,
+    log: Entries,
+    /// Entries at or below are in `log` but were not persisted yet from the next one on.
+    persisted: Index,
+    /// On disk and still in the log.
+    durable: Index,
+    commit: Index,
+    /// As a follower: equal to the leader's log up to here.
+    matched: Index,
+    /// What was promised.
+    grant: Option<Grant>,
+    /// What is on disk of the promise: at least as far.
+    durable_grant: Option<Grant>,
+    /// What is being written of it.
+    written_grant: Option<Grant>,
+    /// The newest append's `asked_at` that waits for its grant to be durable.
+    ungranted: Option<u64>,
+    heard_leader_at: Option<u64>,
+    /// The largest timestamp that was used under the lease.
+    s_max: u64,
+    waiting: VecDeque<(Position, Waiting)>,
+}
+
+impl Group {
+    /// A member, new or restored. Arms its first timers.
+    pub fn new(config: Config, seed: u64, restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
+        assert!(config.members.contains(&config.me), "a member is in its group");
+        let mut group = Group {
+            config,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            role: Role::Follower,
+            term: Term(0),
+            voted_for: None,
+            leader: None,
+            log: Entries::default(),
+            persisted: Index(0),
+            durable: Index(0),
+            commit: restored.applied,
+            matched: Index(0),
+            grant: None,
+            durable_grant: None,
+            written_grant: None,
+            ungranted: None,
+            heard_leader_at: None,
+            s_max: 0,
+            waiting: VecDeque::new(),
+        };
+        for record in restored.records {
+            group.replay(record);
+        }
+        if group.log.last().0 < restored.applied {
+            // The store is ahead of what is left of the log: its checkpoint freed the rest.
+            group.log.reset(restored.applied, restored.applied_term);
+        }
+        group.term = group.term.max(group.log.last().1);
+        group.durable = group.log.last().0;
+        group.persisted = group.durable;
+        (group.durable_grant, group.written_grant) = (group.grant, group.grant);
+        if group.config.members.len() == 1 {
+            out.arm(Timer::Election, now.boot_ns);
+        } else {
+            group.arm_election(now, out);
+        }
+        group
+    }
+
+    fn replay(&mut self, record: Record) {
+        match record {
+            Record::Standing { term, voted_for, grant } => {
+                (self.term, self.voted_for) = (term, voted_for);
+                // A grant only grows in a life; another holder's began after the former had passed.
+                self.grant = grant;
+            }
+            Record::Base { index, term } => self.log.reset(index, term),
+            Record::Append { entries } => {
+                let Some(first) = entries.first() else { return };
+                if first.index.0 > self.log.last().0.0 + 1 || first.index <= self.log.base().0 {
+                    // What stood between was freed: a checkpoint's records follow, or the store covers it.
+                    self.log.reset(Index(first.index.0 - 1), Term(0));
+                }
+                self.log.truncate(first.index);
+                entries.into_iter().for_each(|entry| self.log.push(entry));
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------ what is known
+
+    /// The leader, as far as this member has heard.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.leader
+    }
+
+    /// Whether this member leads, everything before is committed, and it was announced.
+    pub fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader { announced: true, abdicating: false, .. })
+    }
+
+    /// The term it is in.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Everything up to here is agreed, as far as this member has heard.
+    pub fn commit_index(&self) -> Index {
+        self.commit
+    }
+
+    /// The newest entry.
+    pub fn last_index(&self) -> Index {
+        self.log.last().0
+    }
+
+    /// The lease of a leader: it may assign timestamps below `granted_until`, and serves reads while `now.latest` is below it.
+    pub fn lease(&self) -> Option<Lease> {
+        let Role::Leader { followers, .. } = &self.role else { return None };
+        if followers.is_empty() {
+            return Some(Lease { granted_until: u64::MAX }); // Nobody else votes.
+        }
+        // Our own promise to ourselves counts like everybody's, as far as it is on disk.
+        let own = self.durable_grant.filter(|grant| grant.to == self.config.me).map_or(0, |grant| grant.until);
+        let lease = |granted: u64| if granted == 0 { 0 } else { granted + self.config.lease_ns };
+        let mut ends: Vec<u64> = followers.values().map(|progress| lease(progress.granted)).collect();
+        ends.push(own);
+        Some(Lease { granted_until: self.majority().reached(&mut ends) })
+    }
+
+    fn majority(&self) -> Majority {
+        Majority::of(self.config.members.len())
+    }
+
+    fn address(&self, node: NodeId) -> Address {
+        Address::replica(node, self.config.database, self.config.shard)
+    }
+
+    fn others(&self) -> Vec<NodeId> {
+        self.config.members.iter().copied().filter(|node| *node != self.config.me).collect()
+    }
+
+    /// The records from which this member can be born again without any older one.
+    pub fn checkpoint(&self) -> Vec<Record> {
+        let (index, term) = self.log.base();
+        let mut records = vec![self.standing(self.written_grant), Record::Base { index, term }];
+        let entries = self.log.from(Index(index.0 + 1), usize::MAX);
+        let entries: Vec<Entry> = entries.into_iter().filter(|entry| entry.index <= self.persisted).collect();
+        if !entries.is_empty() {
+            records.push(Record::Append { entries });
+        }
+        records
+    }
+
+    // ------------------------------------------------------------------------------------------------------ what the owner does
+
+    /// Adds a payload to the log. [`Group::flush`] persists and sends it.
+    pub fn propose(&mut self, payload: Payload) -> Result<(Term, Index), NotLeader> {
+        if !matches!(self.role, Role::Leader { .. }) {
+            return Err(NotLeader { leader: self.leader });
+        }
+        let index = Index(self.log.last().0.0 + 1);
+        self.log.push(Entry { index, term: self.term, payload });
+        Ok((self.term, index))
+    }
+
+    /// Persists what was proposed and sends it. Called once, at the end of a step.
+    pub fn flush(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        self.persist_entries(out);
+        self.send_appends(now, false, out);
+    }
+
+    /// A timestamp was used under the lease: commits, prepares, promises and served reads alike (Trap A.5-1).
+    pub fn use_timestamp(&mut self, nanos: u64) {
+        self.s_max = self.s_max.max(nanos);
+    }
+
+    /// Gives up leadership as soon as every used timestamp has surely passed.
+    pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let s_max = self.s_max;
+        let Role::Leader { abdicating, followers, .. } = &mut self.role else { return };
+        if followers.is_empty() {
+            return; // There is nobody to give up to.
+        }
+        *abdicating = true;
+        if !now.interval.after(s_max) {
+            out.arm(Timer::Abdicate, now.boot_ns + (s_max - now.interval.earliest) + 1);
+            return;
+        }
+        let heir = followers.iter().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
+        if let Some(heir) = heir {
+            out.send(self.address(heir), Message::TakeOver { term: self.term });
+            // Our promise to ourselves ends here: nothing more is assigned or served under it.
+            self.grant = None;
+            self.follow(now, None, out);
+        }
+    }
+
+    /// Entries at or below `through` are in a durable checkpoint.
+    pub fn compact(&mut self, through: Index) {
+        self.log.compact(through.min(self.commit), self.config.keep_log_bytes);
+    }
+
+    /// A follower's owner has stored a snapshot through an entry, durably: the log begins anew there.
+    pub fn install_snapshot(&mut self, now: Reading, index: Index, term: Term, out: &mut Outbox<Group>) {
+        if index <= self.commit {
+            return;
+        }
+        if self.log.term(index) != Some(term) {
+            self.log.reset(index, term);
+            (self.persisted, self.durable) = (index, index);
+            out.persist(Record::Base { index, term });
+        }
+        self.commit = index;
+        self.matched = self.matched.max(index);
+        self.arm_election(now, out);
+        self.acknowledge(out);
+    }
+
+    /// A follower has the snapshot through an entry.
+    pub fn snapshot_delivered(&mut self, now: Reading, to: NodeId, index: Index, out: &mut Outbox<Group>) {
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        let Some(progress) = followers.get_mut(&to) else { return };
+        progress.snapshot = None;
+        progress.probing = true;
+        progress.inflight.clear();
+        progress.next = Index(index.0.max(progress.matched.0) + 1);
+        self.send_appends(now, false, out);
+    }
+
+    // ------------------------------------------------------------------------------------------------------ elections
+
+    fn arm_election(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let patience = self.config.election_timeout_ns + self.rng.random_range(0..=self.config.election_timeout_ns);
+        out.arm(Timer::Election, now.boot_ns + patience);
+    }
+
+    /// Whether a promise to somebody else forbids a vote for this one (Trap A.5-3).
+    fn promised_to_another(&self, now: Reading, candidate: NodeId) -> bool {
+        now.health != Health::Good
+            || self.grant.is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
+    }
+
+    fn hears_a_leader(&self, now: Reading) -> bool {
+        matches!(self.role, Role::Leader { .. })
+            || self.heard_leader_at.is_some_and(|at| now.boot_ns < at + self.config.election_timeout_ns)
+    }
+
+    fn up_to_date(&self, last_index: Index, last_term: Term) -> bool {
+        let (own_index, own_term) = self.log.last();
+        (last_term, last_index) >= (own_term, own_index)
+    }
+
+    fn campaign(&mut self, now: Reading, forced: bool, out: &mut Outbox<Group>) {
+        self.arm_election(now, out);
+        if self.promised_to_another(now, self.config.me) {
+            return;
+        }
+        self.leader = None;
+        if self.config.members.len() > 1 && !forced {
+            self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
+            let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
+            for node in self.others() {
+                out.send(self.address(node), Message::PreVote { term, last_index, last_term });
+            }
+            return;
+        }
+        self.stand(now, out);
+    }
+
+    /// Begins a term of its own; its vote counts when it is on disk.
+    fn stand(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        self.term.0 += 1;
+        self.voted_for = Some(self.config.me);
+        self.role = Role::Candidate { votes: BTreeSet::new() };
+        self.persist_standing(Some(self.config.me), out);
+        let (last_index, last_term) = self.log.last();
+        for node in self.others() {
+            out.send(self.address(node), Message::Vote { term: self.term, last_index, last_term });
+        }
+        self.arm_election(now, out);
+    }
+
+    fn lead(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let last = self.log.last().0;
+        let fresh = Progress {
+            next: Index(last.0 + 1),
+            matched: Index(0),
+            matched_before: Index(0),
+            inflight: VecDeque::new(),
+            probing: true,
+            snapshot: None,
+            granted: 0,
+        };
+        let followers = self.others().into_iter().map(|node| (node, fresh.clone())).collect();
+        let first = Index(last.0 + 1);
+        self.role = Role::Leader { followers, first, announced: false, abdicating: false };
+        self.leader = Some(self.config.me);
+        self.s_max = 0;
+        self.propose(Payload::default()).expect("it leads");
+        out.disarm(Timer::Election);
+        self.persist_entries(out);
+        self.heartbeat(now, out);
+    }
+
+    fn heartbeat(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        if !matches!(self.role, Role::Leader { .. }) || self.config.members.len() == 1 {
+            return;
+        }
+        out.arm(Timer::Heartbeat, now.boot_ns + self.config.heartbeat_ns);
+        self.promise(now, self.config.me, out);
+        let lapsed = self.lease().is_some_and(|lease| lease.granted_until <= now.interval.earliest);
+        let Role::Leader { followers, announced, .. } = &mut self.role else { return };
+        if *announced && lapsed {
+            // Nobody answers: whoever can be heard may elect another.
+            self.follow(now, None, out);
+            return;
+        }
+        for progress in followers.values_mut() {
+            if !progress.inflight.is_empty() && progress.matched == progress.matched_before {
+                progress.inflight.clear();
+                progress.probing = true;
+                progress.next = Index(progress.matched.0 + 1).max(Index(1));
+            }
+            progress.matched_before = progress.matched;
+        }
+        self.send_appends(now, true, out);
+        self.announce(now, out);
+    }
+
+    /// Tells the owner once: the first entry of the term is committed, and a lease is held.
+    fn announce(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let held = self.lease().is_some_and(|lease| lease.granted_until > now.interval.latest);
+        let (commit, term) = (self.commit, self.term);
+        if let Role::Leader { first, announced, .. } = &mut self.role
+            && !*announced
+            && held
+            && commit >= *first
+        {
+            *announced = true;
+            out.act(Event::BecameLeader { term });
+        }
+    }
+
+    fn follow(&mut self, now: Reading, leader: Option<NodeId>, out: &mut Outbox<Group>) {
+        if let Role::Leader { announced, .. } = self.role {
+            out.disarm(Timer::Heartbeat);
+            out.disarm(Timer::Abdicate);
+            if announced {
+                out.act(Event::LostLeadership { term: self.term });
+            }
+        }
+        self.role = Role::Follower;
+        self.leader = leader;
+        self.arm_election(now, out);
+    }
+
+    fn enter(&mut self, now: Reading, term: Term, out: &mut Outbox<Group>) {
+        self.follow(now, None, out);
+        self.term = term;
+        self.voted_for = None;
+        self.matched = Index(0);
+        self.ungranted = None;
+        self.persist_standing(None, out);
+    }
+
+    // ------------------------------------------------------------------------------------------------------ disk
+
+    fn standing(&self, grant: Option<Grant>) -> Record {
+        Record::Standing { term: self.term, voted_for: self.voted_for, grant }
+    }
+
+    fn persist_standing(&mut self, vote_reply: Option<NodeId>, out: &mut Outbox<Group>) {
+        let position = out.persist(self.standing(self.written_grant));
+        self.waiting
+            .push_back((position, Waiting::Standing { term: self.term, grant: self.written_grant, vote_reply }));
+    }
+
+    fn persist_entries(&mut self, out: &mut Outbox<Group>) {
+        let (last, term) = self.log.last();
+        if self.persisted >= last {
+            return;
+        }
+        let entries = self.log.from(Index(self.persisted.0 + 1), usize::MAX);
+        self.persisted = last;
+        let position = out.persist(Record::Append { entries });
+        self.waiting.push_back((position, Waiting::Entries(last, term)));
+    }
+
+    /// Promises a lease to a leader. Returns whether the promise is on disk as far as it reaches (invariant 4).
+    fn promise(&mut self, now: Reading, to: NodeId, out: &mut Outbox<Group>) -> bool {
+        if self.promised_to_another(now, to) {
+            return false;
+        }
+        let until = now.interval.latest + self.config.lease_ns;
+        let until = self.grant.filter(|grant| grant.to == to).map_or(until, |grant| grant.until.max(until));
+        self.grant = Some(Grant { to, until });
+        let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
+        if !covers(&self.written_grant) {
+            self.written_grant = Some(Grant { to, until: until + self.config.lease_ns });
+            self.persist_standing(None, out);
+        }
+        covers(&self.durable_grant)
+    }
+
+    /// Tells the leader what is on disk here.
+    fn acknowledge(&mut self, out: &mut Outbox<Group>) {
+        let (Role::Follower, Some(leader)) = (&self.role, self.leader) else { return };
+        let covered = self.grant.is_some_and(|grant| {
+            grant.to == leader && self.durable_grant.is_some_and(|disk| disk.to == leader && disk.until >= grant.until)
+        });
+        let granted = if covered { self.ungranted.take() } else { None };
+        let matched = self.matched.min(self.durable);
+        out.send(self.address(leader), Message::Appended { term: self.term, matched, granted });
+    }
+
+    // ------------------------------------------------------------------------------------------------------ replication
+
+    fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
+        let (last, (base, _)) = (self.log.last().0, self.log.base());
+        let me = (self.term, self.commit, now.interval.earliest);
+        let (limit, window) = (self.config.max_append_bytes, self.config.max_inflight);
+        let (database, shard) = (self.config.database, self.config.shard);
+        let log = &self.log;
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        for (node, progress) in followers {
+            let to = Address::replica(*node, database, shard);
+            let send = |prev: Index, entries: Vec<Entry>, out: &mut Outbox<Group>| {
+                let prev_term = log.term(prev).expect("the entry before the next is in the log or its base");
+                let (term, commit, asked_at) = me;
+                out.send(to, Message::Append { term, prev_index: prev, prev_term, entries, commit, asked_at });
+            };
+            if progress.next <= base && progress.snapshot.is_none() {
+                progress.snapshot = Some(base);
+                let term = log.base().1;
+                out.act(Event::SendSnapshot { to: *node, index: base, term });
+            }
+            if progress.snapshot.is_some() {
+                if heartbeat {
+                    // Nothing to append, but the lease goes on.
+                    let out_of_band = Message::Append {
+                        term: me.0,
+                        prev_index: progress.matched.min(base),
+                        prev_term: log.term(progress.matched).unwrap_or_default(),
+                        entries: Vec::new(),
+                        commit: Index(0),
+                        asked_at: me.2,
+                    };
+                    out.send(to, out_of_band);
+                }
+                continue;
+            }
+            let mut sent = false;
+            let open = |progress: &Progress| progress.inflight.len() < if progress.probing { 1 } else { window };
+            while progress.next <= last && open(progress) {
+                let entries = log.from(progress.next, limit);
+                let end = entries.last().expect("there is a next entry").index;
+                send(Index(progress.next.0 - 1), entries, out);
+                sent = true;
+                progress.inflight.push_back(end);
+                progress.next = Index(end.0 + 1);
+            }
+            if heartbeat && !sent {
+                send(Index(progress.next.0 - 1), Vec::new(), out);
+            }
+        }
+    }
+
+    fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
+        let Message::Append { prev_index, prev_term, entries, commit, asked_at, .. } = append else { return };
+        if !matches!(self.role, Role::Follower) || self.leader != Some(leader) {
+            self.follow(now, Some(leader), out);
+        }
+        self.heard_leader_at = Some(now.boot_ns);
+        self.arm_election(now, out);
+        if self.promise(now, leader, out) || self.grant.is_some_and(|grant| grant.to == leader) {
+            self.ungranted = Some(asked_at);
+        }
+        let agrees = prev_index <= self.commit || self.log.term(prev_index) == Some(prev_term);
+        if !agrees {
+            let last = self.log.last().0;
+            let hint = if prev_index > last { last } else { Index(self.log.start_of_term(prev_index).0 - 1) };
+            let hint = hint.max(self.commit);
+            out.send(self.address(leader), Message::Refused { term: self.term, prev_index, hint });
+            return;
+        }
+        let end = entries.last().map_or(prev_index, |entry| entry.index);
+        for entry in entries {
+            if entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term) {
+                continue;
+            }
+            assert!(entry.index > self.commit, "what is agreed is never replaced");
+            if entry.index <= self.log.last().0 {
+                self.log.truncate(entry.index);
+                let kept = Index(entry.index.0 - 1);
+                (self.persisted, self.durable) = (self.persisted.min(kept), self.durable.min(kept));
+            }
+            self.log.push(entry);
+        }
+        self.matched = self.matched.max(end);
+        self.persist_entries(out);
+        self.advance_commit(commit.min(self.matched), out);
+        self.acknowledge(out);
+    }
+
+    fn on_appended(
+        &mut self,
+        now: Reading,
+        from: NodeId,
+        matched: Index,
+        granted: Option<u64>,
+        out: &mut Outbox<Group>,
+    ) {
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        let Some(progress) = followers.get_mut(&from) else { return };
+        progress.granted = progress.granted.max(granted.unwrap_or(0));
+        if matched > progress.matched {
+            progress.matched = matched;
+            progress.next = progress.next.max(Index(matched.0 + 1));
+        }
+        let before = progress.inflight.len();
+        progress.inflight.retain(|end| *end > matched);
+        if progress.inflight.len() < before || matched.0 + 1 >= progress.next.0 {
+            progress.probing = false;
+        }
+        self.count(out);
+        self.announce(now, out);
+        self.send_appends(now, false, out);
+    }
+
+    fn on_refused(&mut self, now: Reading, from: NodeId, prev_index: Index, hint: Index, out: &mut Outbox<Group>) {
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        let Some(progress) = followers.get_mut(&from) else { return };
+        if prev_index <= progress.matched || progress.snapshot.is_some() {
+            return; // An old answer.
+        }
+        progress.next = Index(hint.0.min(prev_index.0 - 1).max(progress.matched.0) + 1);
+        progress.probing = true;
+        progress.inflight.clear();
+        self.send_appends(now, false, out);
+    }
+
+    /// Commits what a majority has on disk, if it is of this term (invariant 3).
+    fn count(&mut self, out: &mut Outbox<Group>) {
+        let Role::Leader { followers, .. } = &self.role else { return };
+        let mut matched: Vec<Index> = followers.values().map(|progress| progress.matched).collect();
+        matched.push(self.durable);
+        let reached = self.majority().reached(&mut matched);
+        if reached > self.commit && self.log.term(reached) == Some(self.term) {
+            self.advance_commit(reached, out);
+        }
+    }
+
+    fn advance_commit(&mut self, to: Index, out: &mut Outbox<Group>) {
+        if to <= self.commit {
+            return;
+        }
+        let entries = self.log.from(Index(self.commit.0 + 1), usize::MAX);
+        let entries: Vec<Entry> = entries.into_iter().take_while(|entry| entry.index <= to).collect();
+        self.commit = to;
+        out.act(Event::Committed { entries });
+    }
+}
+
+impl Machine for Group {
+    type Message = Message;
+    type Timer = Timer;
+    type Record = Record;
+    type Effect = Event;
+
+    fn on_message(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
+        let from = from.node;
+        if from == self.config.me || !self.config.members.contains(&from) {
+            return;
+        }
+        let term = match &message {
+            Message::PreVote { .. } | Message::PreVoteReply { granted: true, .. } => self.term,
+            Message::PreVoteReply { term, .. }
+            | Message::Vote { term, .. }
+            | Message::VoteReply { term, .. }
+            | Message::Append { term, .. }
+            | Message::Appended { term, .. }
+            | Message::Refused { term, .. }
+            | Message::TakeOver { term } => *term,
+        };
+        if term > self.term {
+            if matches!(message, Message::Vote { .. })
+                && (self.promised_to_another(now, from) || self.hears_a_leader(now) && self.leader != Some(from))
+            {
+                return; // A promise is kept whatever the term; silence is an answer.
+            }
+            self.enter(now, term, out);
+        }
+        match message {
+            Message::PreVote { term, last_index, last_term } => {
+                let granted = term > self.term
+                    && self.up_to_date(last_index, last_term)
+                    && !self.hears_a_leader(now)
+                    && !self.promised_to_another(now, from);
+                let term = if granted { term } else { self.term };
+                out.send(self.address(from), Message::PreVoteReply { term, granted });
+            }
+            Message::PreVoteReply { term, granted } => {
+                let enough = self.majority().size();
+                if let Role::PreCandidate { votes } = &mut self.role
+                    && granted
+                    && term.0 == self.term.0 + 1
+                {
+                    votes.insert(from);
+                    if votes.len() >= enough {
+                        self.stand(now, out);
+                    }
+                }
+            }
+            Message::Vote { term, last_index, last_term } => {
+                let granted = term == self.term
+                    && self.voted_for.is_none_or(|voted| voted == from)
+                    && !self.promised_to_another(now, from)
+                    && self.up_to_date(last_index, last_term);
+                if granted {
+                    self.voted_for = Some(from);
+                    self.arm_election(now, out);
+                    self.persist_standing(Some(from), out);
+                } else {
+                    out.send(self.address(from), Message::VoteReply { term: self.term, granted: false });
+                }
+            }
+            Message::VoteReply { term, granted } => {
+                let enough = self.majority().size();
+                if let Role::Candidate { votes } = &mut self.role
+                    && granted
+                    && term == self.term
+                {
+                    votes.insert(from);
+                    if votes.len() >= enough {
+                        self.lead(now, out);
+                    }
+                }
+            }
+            Message::Append { term, prev_index, .. } if term < self.term => {
+                let hint = self.log.last().0;
+                out.send(self.address(from), Message::Refused { term: self.term, prev_index, hint });
+            }
+            Message::Append { .. } => self.on_append(now, from, message, out),
+            Message::Appended { term, matched, granted } if term == self.term => {
+                self.on_appended(now, from, matched, granted, out);
+            }
+            Message::Refused { term, prev_index, hint } if term == self.term => {
+                self.on_refused(now, from, prev_index, hint, out);
+            }
+            Message::TakeOver { term } if term == self.term => {
+                // The leader has given up its lease, and with it this member's promise to it.
+                self.grant = self.grant.filter(|grant| grant.to != from);
+                self.heard_leader_at = None;
+                self.campaign(now, false, out);
+            }
+            Message::Appended { .. } | Message::Refused { .. } | Message::TakeOver { .. } => {}
+        }
+    }
+
+    fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
+        match timer {
+            Timer::Election if matches!(self.role, Role::Leader { .. }) => {}
+            Timer::Election => self.campaign(now, self.config.members.len() == 1, out),
+            Timer::Heartbeat => self.heartbeat(now, out),
+            Timer::Abdicate => self.abdicate(now, out),
+        }
+    }
+
+    fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
+        let mut progressed = false;
+        while self.waiting.front().is_some_and(|(position, _)| *position <= through) {
+            let (_, waiting) = self.waiting.pop_front().expect("just seen");
+            match waiting {
+                Waiting::Entries(index, term) => {
+                    if self.log.term(index) == Some(term) && index > self.durable {
+                        self.durable = index;
+                        progressed = true;
+                    }
+                }
+                Waiting::Standing { term, grant, vote_reply } => {
+                    progressed |= grant != self.durable_grant;
+                    self.durable_grant = grant;
+                    if let Some(to) = vote_reply.filter(|to| term == self.term && self.voted_for == Some(*to)) {
+                        if to != self.config.me {
+                            let reply = Message::VoteReply { term: self.term, granted: true };
+                            out.send(self.address(to), reply);
+                        } else if let Role::Candidate { votes } = &mut self.role {
+                            votes.insert(to);
+                            if votes.len() >= Majority::of(self.config.members.len()).size() {
+                                self.lead(now, out);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if progressed {
+            self.count(out);
+            self.announce(now, out);
+            self.acknowledge(out);
+        }
+    }
+}
+
+/// Lets an owner embed the group's effects among its own.
+pub fn embed<M: Machine>(
+    effect: Effect<Group>,
+    message: impl Fn(Message) -> M::Message,
+    timer: impl Fn(Timer) -> M::Timer,
+    record: impl Fn(Record) -> M::Record,
+    event: impl FnOnce(Event) -> Effect<M>,
+) -> Effect<M> {
+    match effect {
+        Effect::Send { to, message: said } => Effect::Send { to, message: message(said) },
+        Effect::SendBefore { deadline, to, message: said } => {
+            Effect::SendBefore { deadline, to, message: message(said) }
+        }
+        Effect::Arm { timer: what, at } => Effect::Arm { timer: timer(what), at },
+        Effect::Disarm { timer: what } => Effect::Disarm { timer: timer(what) },
+        Effect::Persist { position, record: what } => Effect::Persist { position, record: record(what) },
+        Effect::Do(what) => event(what),
+    }
+}

@@ -1,0 +1,339 @@
+//! Groups under loss, duplication, reordering, partitions, crashes that lose what was not durable, and skewed clocks:
+//! what must never happen does not, and when the faults stop, the group goes on.
+
+use bytes::Bytes;
+use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId};
+use meridian_replication::group::{
+    Config, Entry, Event, Group, Index, Message, Payload, Record, Restored, Term, Timer,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MS: u64 = 1_000_000;
+const EPSILON: u64 = 5 * MS;
+
+struct Member {
+    group: Option<Group>,
+    out: Outbox<Group>,
+    timers: BTreeMap<Timer, u64>,
+    /// Persisted and durable.
+    disk: Vec<Record>,
+    /// Persisted; durable at a moment.
+    writing: Vec<(Position, Record, u64)>,
+    applied: Vec<Entry>,
+    /// What a checkpoint covers.
+    stored: Vec<Entry>,
+    offset: i64,
+    back_at: u64,
+}
+
+struct World {
+    seed: u64,
+    rng: ChaCha8Rng,
+    now: u64,
+    members: Vec<Member>,
+    /// When, in which order, from, to, what.
+    wire: BTreeMap<(u64, u64), (usize, usize, Message)>,
+    sent: u64,
+    faults: bool,
+    cut: BTreeSet<(usize, usize)>,
+    leaders: BTreeMap<Term, usize>,
+    agreed: Vec<Entry>,
+    /// Who holds a lease, and until when in true time.
+    lease: Option<(usize, u64)>,
+    proposals: u64,
+    elections: usize,
+    snapshots: usize,
+}
+
+impl World {
+    fn new(seed: u64, members: usize) -> World {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let member = |rng: &mut ChaCha8Rng| Member {
+            group: None,
+            out: Outbox::new(),
+            timers: BTreeMap::new(),
+            disk: Vec::new(),
+            writing: Vec::new(),
+            applied: Vec::new(),
+            stored: Vec::new(),
+            offset: rng.random_range(-(EPSILON as i64)..=EPSILON as i64),
+            back_at: 0,
+        };
+        let members = (0..members).map(|_| member(&mut rng)).collect();
+        World {
+            seed,
+            rng,
+            now: 1_000_000 * MS,
+            members,
+            wire: BTreeMap::new(),
+            sent: 0,
+            faults: true,
+            cut: BTreeSet::new(),
+            leaders: BTreeMap::new(),
+            agreed: Vec::new(),
+            lease: None,
+            proposals: 0,
+            elections: 0,
+            snapshots: 0,
+        }
+    }
+
+    fn reading(&self, at: usize) -> Reading {
+        let nanos = self.now.saturating_add_signed(self.members[at].offset);
+        Reading::at(self.now, Interval::around(nanos, EPSILON))
+    }
+
+    fn boot(&mut self, at: usize) {
+        let nodes: Vec<NodeId> = (0..self.members.len() as u32).map(NodeId).collect();
+        let mut config = Config::new(NodeId(at as u32), nodes, DatabaseId(1), ShardId(0));
+        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (20 * MS, 100 * MS, 200 * MS);
+        (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (300, 4, 600);
+        let (now, seed) = (self.reading(at), self.rng.random());
+        let member = &mut self.members[at];
+        member.applied = member.stored.clone();
+        let last = member.stored.last();
+        let restored = Restored {
+            records: member.disk.clone(),
+            applied: last.map_or(Index(0), |entry| entry.index),
+            applied_term: last.map_or(Term(0), |entry| entry.term),
+        };
+        (member.out, member.timers) = (Outbox::new(), BTreeMap::new());
+        let mut out = Outbox::new();
+        member.group = Some(Group::new(config, seed, restored, now, &mut out));
+        member.out = out;
+        self.perform(at);
+    }
+
+    fn crash(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        member.group = None;
+        member.writing.clear();
+        member.back_at = self.now + self.rng.random_range(1..300) * MS;
+    }
+
+    fn perform(&mut self, at: usize) {
+        let effects: Vec<_> = self.members[at].out.drain().collect();
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } | Effect::SendBefore { to, message, .. } => {
+                    self.send(at, to.node.0 as usize, message);
+                }
+                Effect::Arm { timer, at: when } => drop(self.members[at].timers.insert(timer, when)),
+                Effect::Disarm { timer } => drop(self.members[at].timers.remove(&timer)),
+                Effect::Persist { position, record } => {
+                    let durable = self.now + self.rng.random_range(0..3 * MS);
+                    let durable = self.members[at].writing.last().map_or(durable, |(_, _, last)| durable.max(*last));
+                    self.members[at].writing.push((position, record, durable));
+                }
+                Effect::Do(event) => self.event(at, event),
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: Message) {
+        let copies = if !self.faults {
+            1
+        } else if self.cut.contains(&(from, to)) || self.rng.random_bool(0.1) {
+            0
+        } else {
+            1 + usize::from(self.rng.random_bool(0.1))
+        };
+        for _ in 0..copies {
+            let slow = if self.faults && self.rng.random_bool(0.05) { 100 } else { 4 };
+            self.sent += 1;
+            let when = self.now + self.rng.random_range(1..slow * MS);
+            self.wire.insert((when, self.sent), (from, to, message.clone()));
+        }
+    }
+
+    fn event(&mut self, at: usize, event: Event) {
+        let seed = self.seed;
+        match event {
+            Event::Committed { entries } => {
+                for entry in entries {
+                    let member = &mut self.members[at];
+                    assert_eq!(entry.index.0 as usize, member.applied.len() + 1, "seed {seed}: once each, in order");
+                    member.applied.push(entry.clone());
+                    match self.agreed.get(entry.index.0 as usize - 1) {
+                        Some(known) => {
+                            assert_eq!(*known, entry, "seed {seed}: two members agreed on different entries")
+                        }
+                        None => self.agreed.push(entry),
+                    }
+                }
+            }
+            Event::BecameLeader { term } => {
+                self.elections += 1;
+                let former = self.leaders.insert(term, at);
+                assert!(former.is_none_or(|former| former == at), "seed {seed}: two leaders in {term}");
+                let member = &self.members[at];
+                assert!(member.applied.len() >= self.agreed.len(), "seed {seed}: a leader misses what is agreed");
+            }
+            Event::LostLeadership { .. } => {}
+            Event::SendSnapshot { to, index, term } => {
+                self.snapshots += 1;
+                let (to, state) = (to.0 as usize, self.members[at].applied[..index.0 as usize].to_vec());
+                let now = self.reading(to);
+                let receiver = &mut self.members[to];
+                let Some(mut group) = receiver.group.take() else { return };
+                if receiver.applied.len() < state.len() {
+                    (receiver.applied, receiver.stored) = (state.clone(), state);
+                }
+                let mut out = std::mem::take(&mut receiver.out);
+                group.install_snapshot(now, index, term, &mut out);
+                (receiver.group, receiver.out) = (Some(group), out);
+                self.perform(to);
+                let now = self.reading(at);
+                self.step(at, |group, out| group.snapshot_delivered(now, NodeId(to as u32), index, out));
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize, step: impl FnOnce(&mut Group, &mut Outbox<Group>)) {
+        let now = self.reading(at);
+        let member = &mut self.members[at];
+        let Some(group) = &mut member.group else { return };
+        step(group, &mut member.out);
+        group.flush(now, &mut member.out);
+        self.perform(at);
+        self.watch_lease(at);
+    }
+
+    /// Leases never overlap: whoever holds one now, in true time, is alone until its end.
+    fn watch_lease(&mut self, at: usize) {
+        let reading = self.reading(at);
+        let Some(group) = self.members[at].group.as_ref().filter(|group| group.is_leader()) else { return };
+        let Some(lease) = group.lease().filter(|lease| lease.granted_until > reading.interval.latest) else { return };
+        if let Some((holder, until)) = self.lease {
+            assert!(holder == at || until <= self.now, "seed {}: {at} holds a lease within {holder}'s", self.seed);
+        }
+        let until = self.lease.filter(|(holder, _)| *holder == at).map_or(0, |(_, until)| until);
+        self.lease = Some((at, until.max(lease.granted_until)));
+    }
+
+    fn tick(&mut self) {
+        let wire = self.wire.keys().next().map(|(when, _)| *when);
+        let timer = self.members.iter().filter(|m| m.group.is_some()).flat_map(|m| m.timers.values().copied()).min();
+        let disk = self.members.iter().filter_map(|m| m.writing.first().map(|(_, _, when)| *when)).min();
+        let back = self.members.iter().filter(|m| m.group.is_none()).map(|m| m.back_at).min();
+        self.now = [wire, timer, disk, back].into_iter().flatten().min().unwrap_or(self.now + MS).max(self.now);
+        for at in 0..self.members.len() {
+            if self.members[at].group.is_none() && self.members[at].back_at <= self.now {
+                self.boot(at);
+            }
+            let now = self.reading(at);
+            let mut through = None;
+            while self.members[at].writing.first().is_some_and(|(_, _, when)| *when <= self.now) {
+                let (position, record, _) = self.members[at].writing.remove(0);
+                self.members[at].disk.push(record);
+                through = Some(position);
+            }
+            if let Some(through) = through {
+                self.step(at, |group, out| group.on_durable(now, through, out));
+            }
+            let due = self.members[at].timers.iter().find(|(_, when)| **when <= self.now).map(|(timer, _)| *timer);
+            if let Some(timer) = due {
+                self.members[at].timers.remove(&timer);
+                self.step(at, |group, out| group.on_timer(now, timer, out));
+            }
+        }
+        if self.wire.first_key_value().is_some_and(|((when, _), _)| *when <= self.now) {
+            let (_, (from, to, message)) = self.wire.pop_first().expect("just seen");
+            let bytes = minicbor::to_vec(&message).expect("it encodes");
+            let message = minicbor::decode(&bytes).expect("it decodes");
+            let (now, from) = (self.reading(to), Address::replica(NodeId(from as u32), DatabaseId(1), ShardId(0)));
+            self.step(to, |group, out| group.on_message(now, from, message, out));
+        }
+    }
+
+    fn disturb(&mut self) {
+        let at = self.rng.random_range(0..self.members.len());
+        match self.rng.random_range(0..100) {
+            0 if self.members[at].group.is_some() => self.crash(at),
+            1 => {
+                let other = self.rng.random_range(0..self.members.len());
+                self.cut.extend([(at, other)]);
+            }
+            2 => self.cut.clear(),
+            3 => {
+                // A checkpoint: what was applied is stored, and the log in memory may let go of it.
+                let member = &mut self.members[at];
+                if let Some(group) = &mut member.group {
+                    member.stored = member.applied.clone();
+                    group.compact(Index(member.applied.len() as u64));
+                }
+            }
+            4 => {
+                let now = self.reading(at);
+                self.step(at, |group, out| group.abdicate(now, out));
+                // Given up on notice, with no timestamp used: it ends here.
+                self.lease = self.lease.filter(|(holder, _)| *holder != at);
+            }
+            5..40 => self.propose(at),
+            _ => {}
+        }
+    }
+
+    fn propose(&mut self, at: usize) {
+        self.proposals += 1;
+        let payload = Payload(Bytes::from(self.proposals.to_be_bytes().repeat(3)));
+        self.step(at, |group, _| {
+            for _ in 0..2 {
+                let _ = group.propose(payload.clone());
+            }
+        });
+    }
+
+    fn run(seed: u64, members: usize, steps: usize) -> World {
+        let mut world = World::new(seed, members);
+        for at in 0..members {
+            world.boot(at);
+        }
+        for _ in 0..steps {
+            world.tick();
+            world.disturb();
+        }
+        // Quiet: the faults stop, and the group goes on.
+        (world.faults, world.cut) = (false, BTreeSet::new());
+        let (agreed, end) = (world.agreed.len(), world.now + 5_000 * MS);
+        while world.now < end && world.agreed.len() < agreed + 20 {
+            world.tick();
+            for at in 0..members {
+                let leads = world.members[at].group.as_ref().is_some_and(Group::is_leader);
+                if leads && world.rng.random_bool(0.05) {
+                    world.propose(at);
+                }
+            }
+        }
+        assert!(world.agreed.len() >= agreed + 20, "seed {seed}: no progress after the faults stopped");
+        world
+    }
+}
+
+#[test]
+fn what_must_never_happen_does_not() {
+    let (mut elections, mut agreed, mut snapshots) = (0, 0, 0);
+    for seed in 0..60 {
+        let members = [3, 5, 1, 2][(seed % 4) as usize];
+        let world = World::run(seed, members, 4_000);
+        elections += world.elections;
+        agreed += world.agreed.len();
+        snapshots += world.snapshots;
+    }
+    println!("{elections} elections, {agreed} entries, {snapshots} snapshots");
+    assert!(
+        elections > 150 && agreed > 3_000 && snapshots > 10,
+        "{elections}, {agreed}, {snapshots}: the faults were too tame"
+    );
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let run = |seed| {
+        let world = World::run(seed, 3, 1_500);
+        (world.now, world.sent, world.agreed)
+    };
+    assert_eq!(run(7), run(7));
+}
