@@ -1,5 +1,6 @@
 //! The `meridian` command.
 
+mod shell;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -15,6 +16,14 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// A shell on a server: Meridian, or any other that speaks PostgreSQL's wire.
+    Sql {
+        /// For example postgresql://root@127.0.0.1:5544/meridian
+        #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
+        url: String,
+        #[command(flatten)]
+        shell: shell::Options,
+    },
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
     Workload(workload::Command),
 }
@@ -29,6 +38,13 @@ fn main() -> ExitCode {
         }
     };
     match arguments.command {
+        Some(Command::Sql { url, shell }) => match shell::Remote::open(runtime.handle().clone(), &url) {
+            Ok(remote) => shell::Shell::new(Box::new(remote)).run(&shell),
+            Err(error) => {
+                eprintln!("meridian: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         None => ExitCode::SUCCESS,
     }

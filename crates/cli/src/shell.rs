@@ -1,0 +1,220 @@
+//! The SQL shell, on an embedded database or on a server.
+//!
+//! Lines are collected until a statement ends with `;`, or begin with a backslash and are then a command of the shell itself
+//! (psql's, where psql has one). Each statement is sent alone, so that an error's position is a place in what the user sees.
+//!
+//! On a terminal: line editing, history, completion, tables that fit the width. In a pipe: plain aligned text, and the first error
+//! ends the script with exit code 1.
+
+mod backend;
+mod catalog;
+mod command;
+mod editor;
+mod fault;
+mod remote;
+mod render;
+mod split;
+
+pub use backend::Backend;
+pub use remote::Remote;
+
+use backend::Answer;
+use clap::Args;
+use render::Style;
+use split::Splitter;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What to run, and how.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Options {
+    /// Run this and exit; may be given several times.
+    #[arg(short = 'e', long = "execute", value_name = "SQL")]
+    pub execute: Vec<String>,
+    /// Run a file and exit; `-` is the standard input.
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub file: Vec<PathBuf>,
+    /// Never ask: read statements from the standard input.
+    #[arg(long)]
+    pub no_shell: bool,
+    /// Keep no history of what is typed.
+    #[arg(long)]
+    pub no_history: bool,
+}
+
+/// Commands that `\demo` gives to whoever started the shell; the answer is printed.
+pub type Extension = Box<dyn FnMut(&str) -> Result<String, String>>;
+
+/// A shell.
+pub struct Shell {
+    backend: Box<dyn Backend>,
+    extension: Option<Extension>,
+    style: Style,
+    timing: bool,
+    /// Files that include each other.
+    depth: usize,
+}
+
+/// Why a script stopped.
+enum Stop {
+    /// `\q`
+    Quit,
+    /// A statement failed and was told.
+    Failed,
+}
+
+/// How deep `\i` may nest.
+const INCLUDES: usize = 16;
+
+impl Shell {
+    /// A shell on a database.
+    pub fn new(backend: Box<dyn Backend>) -> Shell {
+        let terminal = std::io::stdout().is_terminal();
+        Shell { backend, extension: None, style: Style { terminal, expanded: false }, timing: false, depth: 0 }
+    }
+
+    /// With `\demo`.
+    pub fn with_extension(mut self, extension: Extension) -> Shell {
+        self.extension = Some(extension);
+        self
+    }
+
+    /// Runs what the options say: statements, files, the standard input, or a dialogue.
+    pub fn run(mut self, options: &Options) -> ExitCode {
+        let code = match self.batch(options) {
+            Some(Ok(()) | Err(Stop::Quit)) => ExitCode::SUCCESS,
+            Some(Err(Stop::Failed)) => ExitCode::FAILURE,
+            None => editor::dialogue(&mut self, options),
+        };
+        // A closed pipe is not an error of ours.
+        let _ = std::io::stdout().flush();
+        code
+    }
+
+    fn batch(&mut self, options: &Options) -> Option<Result<(), Stop>> {
+        let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !options.no_shell;
+        if options.execute.is_empty() && options.file.is_empty() {
+            return if interactive { None } else { Some(self.stdin()) };
+        }
+        Some((|| {
+            for sql in &options.execute {
+                self.script(sql, None)?;
+            }
+            for file in &options.file {
+                if file.as_os_str() == "-" {
+                    self.stdin()?;
+                } else {
+                    self.include(file)?;
+                }
+            }
+            Ok(())
+        })())
+    }
+
+    fn stdin(&mut self) -> Result<(), Stop> {
+        let mut splitter = Splitter::default();
+        let mut stdin = std::io::stdin().lock();
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            match stdin.read_until(b'\n', &mut bytes) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => return self.complain(&format!("cannot read the standard input: {error}")),
+            }
+            let Ok(line) = std::str::from_utf8(&bytes) else {
+                return self.complain("the standard input is not UTF-8 text");
+            };
+            self.feed(&mut splitter, line, None)?;
+        }
+        self.last(&mut splitter, None)
+    }
+
+    /// Runs a file.
+    fn include(&mut self, path: &std::path::Path) -> Result<(), Stop> {
+        if self.depth >= INCLUDES {
+            return self.complain("\\i: files include each other too deeply");
+        }
+        match std::fs::read(path).map(String::from_utf8) {
+            Ok(Ok(text)) => {
+                self.depth += 1;
+                let done = self.script(&text, Some(&path.display().to_string()));
+                self.depth -= 1;
+                done
+            }
+            Ok(Err(_)) => self.complain(&format!("{} is not UTF-8 text", path.display())),
+            Err(error) => self.complain(&format!("cannot read {}: {error}", path.display())),
+        }
+    }
+
+    fn complain(&mut self, message: &str) -> Result<(), Stop> {
+        eprintln!("meridian: {message}");
+        Err(Stop::Failed)
+    }
+
+    fn script(&mut self, text: &str, file: Option<&str>) -> Result<(), Stop> {
+        let mut splitter = Splitter::default();
+        for line in text.split_inclusive('\n') {
+            self.feed(&mut splitter, line, file)?;
+        }
+        self.last(&mut splitter, file)
+    }
+
+    fn feed(&mut self, splitter: &mut Splitter, line: &str, file: Option<&str>) -> Result<(), Stop> {
+        if splitter.is_empty() && line.trim_start().starts_with('\\') {
+            splitter.skip_line();
+            return self.command(line.trim());
+        }
+        splitter.push(line);
+        while let Some((number, statement)) = splitter.next_statement() {
+            self.statement(&statement, file.map(|file| (file, number)))?;
+        }
+        Ok(())
+    }
+
+    /// The end of a script ends its last statement, too.
+    fn last(&mut self, splitter: &mut Splitter, file: Option<&str>) -> Result<(), Stop> {
+        match splitter.rest() {
+            Some((number, statement)) => self.statement(&statement, file.map(|file| (file, number))),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs one statement and prints its answers.
+    fn statement(&mut self, sql: &str, place: Option<(&str, usize)>) -> Result<(), Stop> {
+        let began = Instant::now();
+        let answers = self.backend.run(sql);
+        let took = began.elapsed();
+        let mut failed = false;
+        for answer in answers {
+            match answer {
+                Answer::Rows { headings, rows, tag } => self.print(&self.style.rows(&headings, &rows, &tag)),
+                Answer::Done(tag) => self.print(&format!("{tag}\n")),
+                Answer::Notice(fault) => eprint!("{}", fault.show(sql, place)),
+                Answer::Failed(fault) => {
+                    failed = true;
+                    // What was printed before comes first also when both go to one file.
+                    let _ = std::io::stdout().flush();
+                    eprint!("{}", fault.show(sql, place));
+                }
+            }
+        }
+        if self.timing {
+            self.print(&format!("Time: {}\n", milliseconds(took)));
+        }
+        if failed { Err(Stop::Failed) } else { Ok(()) }
+    }
+
+    /// Prints; a reader that went away (`| head`) ends the program quietly, as it ends other tools.
+    fn print(&self, text: &str) {
+        if std::io::stdout().write_all(text.as_bytes()).is_err() {
+            std::process::exit(0);
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1000.0)
+}
