@@ -3,7 +3,7 @@
 use crate::counters::count;
 use crate::frontend::{self, Opening};
 use crate::link::{End, Link};
-use crate::server::{House, secret};
+use crate::server::{House, secret, stops};
 use crate::session::Wire;
 use futures::FutureExt;
 use meridian_sql::{Engine, Session};
@@ -68,13 +68,14 @@ struct Startup {
 async fn open(link: &mut Link, house: &House) -> Result<Option<Startup>, End> {
     // Encryption is asked for once per kind.
     let mut refusals_left = 2;
+    let mut stopping = house.stopping.clone();
     loop {
         match frontend::opening(&mut link.input)? {
             None => {
                 tokio::select! {
                     biased;
                     received = link.receive() => received?,
-                    () = house.stops() => return Err(shutting_down()),
+                    () = stops(&mut stopping) => return Err(shutting_down()),
                 }
             }
             Some(Opening::Encryption) if refusals_left > 0 => {

@@ -34,6 +34,14 @@ impl<'a> Limits<'a> {
         Limits { cancelled: &entry.cancelled, deadline }
     }
 
+    /// Ready when something stops it.
+    pub(crate) async fn interrupted(self) -> Interruption {
+        tokio::select! {
+            () = self.cancelled.notified() => Interruption::Cancelled,
+            () = self.expired() => Interruption::TimedOut,
+        }
+    }
+
     async fn expired(self) {
         match self.deadline {
             Some(deadline) => tokio::time::sleep_until(deadline).await,

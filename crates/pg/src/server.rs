@@ -74,14 +74,11 @@ pub(crate) struct House {
     pub(crate) places: Arc<Semaphore>,
 }
 
-impl House {
-    /// Ready when the server shuts down.
-    pub(crate) async fn stops(&self) {
-        let mut stopping = self.stopping.clone();
-        if stopping.wait_for(|&stopping| stopping).await.is_err() {
-            // The server was dropped without a shutdown; its sessions are dropped with it.
-            std::future::pending::<()>().await;
-        }
+/// Ready when the server shuts down.
+pub(crate) async fn stops(stopping: &mut watch::Receiver<bool>) {
+    if stopping.wait_for(|&stopping| stopping).await.is_err() {
+        // The server was dropped without a shutdown; its sessions are dropped with it.
+        std::future::pending::<()>().await;
     }
 }
 

@@ -7,13 +7,13 @@ use crate::counters::count;
 use crate::frontend::{self, Bind, Frontend, Target};
 use crate::link::{End, Link, OUTPUT_BYTES};
 use crate::run::{self, Interruption, Limits};
-use crate::server::House;
+use crate::server::{House, stops};
 use crate::settings::Settings;
 use meridian_sql::{Column, Datum, Response, Session, SqlError, Status};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
 /// How many rows are asked of a portal at once, whatever the client asks for: what a session holds of a large result.
@@ -69,6 +69,9 @@ pub(crate) struct Wire {
     /// The formats of the unnamed portal, and of named ones.
     unnamed: Formats,
     named: HashMap<String, Formats>,
+    /// Ready was said, and nothing came since.
+    at_rest: bool,
+    stopping: watch::Receiver<bool>,
     /// When the running statement has to be over.
     deadline: Option<Instant>,
     text: String,
@@ -98,6 +101,8 @@ impl Wire {
     pub(crate) fn new(session: Session, house: Arc<House>, entry: Entry, place: OwnedSemaphorePermit) -> Wire {
         Wire {
             session,
+            at_rest: false,
+            stopping: house.stopping.clone(),
             house,
             entry,
             settings: Settings::default(),
@@ -128,15 +133,12 @@ impl Wire {
     pub(crate) async fn run(&mut self, link: &mut Link) -> End {
         let limit_bytes = self.house.options.message_limit_bytes;
         loop {
-            let message = match frontend::message(&mut link.input, limit_bytes) {
-                Ok(Some(message)) => message,
-                Ok(None) => match self.wait(link).await {
-                    Ok(()) => continue,
-                    Err(end) => return end,
-                },
+            let step = match frontend::message(&mut link.input, limit_bytes) {
+                Ok(Some(message)) => self.on_message(link, message).await,
+                Ok(None) => self.wait(link).await,
                 Err(malformed) => return malformed.into(),
             };
-            match self.on_message(link, message).await {
+            match step {
                 Ok(()) => {}
                 Err(Stop::End(end)) => return end,
                 Err(Stop::Error(error)) => {
@@ -147,6 +149,8 @@ impl Wire {
                         self.ready(link);
                     } else {
                         self.expecting = Expecting::Sync;
+                        // The client of a COPY may wait for this before it says Sync.
+                        link.due = true;
                     }
                 }
             }
@@ -159,29 +163,38 @@ impl Wire {
     }
 
     /// Sends what the client waits for, then waits for the client.
-    async fn wait(&mut self, link: &mut Link) -> Result<(), End> {
+    async fn wait(&mut self, link: &mut Link) -> Result<(), Stop> {
         if link.due {
             link.flush().await?;
         }
-        let block = self.session.status() != Status::Idle;
+        // Between statements a block may idle for so long; inside a COPY the statement itself is waiting.
+        let copying = matches!(self.expecting, Expecting::CopyOfQuery | Expecting::CopyOfPortal);
+        let idle_timeout = self.settings.idle_in_transaction_timeout;
+        let idle_timeout = idle_timeout.filter(|_| self.at_rest && self.session.status() != Status::Idle);
         let idle = async {
-            match self.settings.idle_in_transaction_timeout {
-                Some(timeout) if block => tokio::time::sleep(timeout).await,
-                _ => std::future::pending().await,
+            match idle_timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let limits = Limits::of(&self.entry, self.deadline);
+        let interrupted = async { if copying { limits.interrupted().await } else { std::future::pending().await } };
+        let interruption = tokio::select! {
             biased;
-            received = link.receive() => received,
-            () = self.house.stops() => Err(shutting_down()),
+            received = link.receive() => return Ok(received?),
+            () = stops(&mut self.stopping) => return Err(shutting_down().into()),
             () = idle => {
                 count(&self.house.counters.timeouts_total);
-                Err(End::fatal("25P03", "terminating connection due to idle-in-transaction timeout"))
+                let why = "terminating connection due to idle-in-transaction timeout";
+                return Err(End::fatal("25P03", why).into());
             }
-        }
+            interruption = interrupted => interruption,
+        };
+        Err(interruption.settle(&mut self.session, &self.house).into())
     }
 
     async fn on_message(&mut self, link: &mut Link, message: Frontend) -> Result<(), Stop> {
+        self.at_rest = false;
         match self.expecting {
             Expecting::Messages => {}
             Expecting::Sync => match message {
@@ -517,6 +530,7 @@ impl Wire {
         }
         link.answers.ready(status.byte());
         link.due = true;
+        self.at_rest = true;
         self.deadline = None;
     }
 

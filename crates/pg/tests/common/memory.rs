@@ -6,7 +6,9 @@
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Age, Begin, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -50,8 +52,16 @@ impl Database for Memory {
             };
             let map = read_at.map(|at| shared.at(at));
             let age = how.age.unwrap_or(Age { began_ns, node: 1, number });
-            Ok(Box::new(Running { shared, mode: how.mode, age, read_at, map, held: None, writes: Vec::new() })
-                as Box<dyn Transaction>)
+            Ok(Box::new(Running {
+                shared,
+                mode: how.mode,
+                age,
+                read_at,
+                map,
+                held: None,
+                writes: BTreeMap::new(),
+                undo: Vec::new(),
+            }) as Box<dyn Transaction>)
         })
     }
 }
@@ -64,7 +74,9 @@ struct Running {
     /// What it sees; a read-write transaction once it holds the lock.
     map: Option<Arc<Map>>,
     held: Option<OwnedMutexGuard<()>>,
-    writes: Vec<(Key, Option<Value>)>,
+    writes: BTreeMap<Key, Option<Value>>,
+    /// What each write replaced among the own writes, for savepoints.
+    undo: Vec<(Key, Option<Option<Value>>)>,
 }
 
 impl Running {
@@ -76,11 +88,6 @@ impl Running {
         let map = self.shared.at(Timestamp::MAX);
         self.map = Some(map.clone());
         map
-    }
-
-    /// What the transaction sees with its own writes.
-    fn own(&self, key: &Key) -> Option<&Option<Value>> {
-        self.writes.iter().rev().find(|(written, _)| written == key).map(|(_, value)| value)
     }
 }
 
@@ -104,7 +111,7 @@ impl Transaction for Running {
     fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
         Box::pin(async move {
             let map = self.seen().await;
-            Ok(self.own(key).cloned().unwrap_or_else(|| map.get(key).cloned()))
+            Ok(self.writes.get(key).cloned().unwrap_or_else(|| map.get(key).cloned()))
         })
     }
 
@@ -116,15 +123,40 @@ impl Transaction for Running {
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>> {
         Box::pin(async move {
-            let mut merged = (*self.seen().await).clone();
-            for (key, value) in &self.writes {
-                match value {
-                    Some(value) => merged.insert(key.clone(), value.clone()),
-                    None => merged.remove(key),
-                };
+            let map = self.seen().await;
+            if range.is_empty() {
+                return Ok(Rows::default());
             }
-            let inside = merged.into_iter().filter(|(key, _)| range.contains(&key.0));
-            let mut rows: Vec<(Key, Value)> = if reverse { inside.rev().collect() } else { inside.collect() };
+            let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let bounds = (Bound::Included(&range.start), end);
+            let mut stored: Vec<(&Key, &Value)> = Vec::new();
+            let (old, own) = (map.range::<Key, _>(bounds), self.writes.range::<Key, _>(bounds));
+            let (mut old, mut own): (Box<dyn Iterator<Item = _> + Send>, Box<dyn Iterator<Item = _> + Send>) =
+                if reverse { (Box::new(old.rev()), Box::new(own.rev())) } else { (Box::new(old), Box::new(own)) };
+            let (mut next_old, mut next_own) = (old.next(), own.next());
+            // One row more than asked for tells whether there are more.
+            while stored.len() <= limit_rows {
+                let order = match (&next_old, &next_own) {
+                    (None, None) => break,
+                    (Some(_), None) => Ordering::Less,
+                    (None, Some(_)) => Ordering::Greater,
+                    (Some((a, _)), Some((b, _))) if reverse => b.cmp(a),
+                    (Some((a, _)), Some((b, _))) => a.cmp(b),
+                };
+                if order != Ordering::Less {
+                    if let Some((key, Some(value))) = next_own {
+                        stored.push((key, value));
+                    }
+                    next_own = own.next();
+                } else if let Some((key, value)) = next_old {
+                    stored.push((key, value));
+                }
+                if order != Ordering::Greater {
+                    next_old = old.next();
+                }
+            }
+            let mut rows: Vec<(Key, Value)> =
+                stored.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
             let more = rows.len() > limit_rows;
             rows.truncate(limit_rows);
             let rest = match rows.last() {
@@ -142,16 +174,24 @@ impl Transaction for Running {
         if matches!(self.mode, Mode::ReadOnly(_)) {
             return Err(Failure::ReadOnly);
         }
-        self.writes.push((key, value));
+        let replaced = self.writes.insert(key.clone(), value);
+        self.undo.push((key, replaced));
         Ok(())
     }
 
     fn savepoint(&mut self) -> Savepoint {
-        Savepoint(self.writes.len())
+        Savepoint(self.undo.len())
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
-        self.writes.truncate(savepoint.0);
+        while self.undo.len() > savepoint.0
+            && let Some((key, replaced)) = self.undo.pop()
+        {
+            match replaced {
+                Some(value) => self.writes.insert(key, value),
+                None => self.writes.remove(&key),
+            };
+        }
     }
 
     fn commit(mut self: Box<Self>) -> Future<'static, Outcome> {

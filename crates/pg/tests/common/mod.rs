@@ -50,7 +50,11 @@ pub async fn start() -> Running {
 
 pub async fn start_with(options: Options) -> Running {
     let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::default()))));
-    let server = Server::bind(options, Arc::new(Two(engines.into()))).await.expect("binds");
+    start_over(options, Arc::new(Two(engines.into()))).await
+}
+
+pub async fn start_over(options: Options, databases: Arc<dyn Databases>) -> Running {
+    let server = Server::bind(options, databases).await.expect("binds");
     let address = server.local_addr().expect("an address");
     let counters = server.counters();
     let (stop, stopped) = oneshot::channel::<()>();
