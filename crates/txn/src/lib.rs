@@ -3,6 +3,7 @@
 //! Protocols agree at two points only: [`meridian_machine::Machine`] below and [`Transaction`] above. Between the two
 //! each has its own coordinator, participant and messages; they share nouns, never control flow.
 
+pub mod locking;
 mod transaction;
 
 pub use transaction::{

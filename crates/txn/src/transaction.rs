@@ -9,11 +9,13 @@ use std::pin::Pin;
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
 
 /// How a read protects what it saw until the transaction ends. Ignored by protocols that do not lock, and in read-only transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
 pub enum Lock {
     /// Nobody may write it.
+    #[n(0)]
     Shared,
     /// Nobody else may read it under a lock or write it: UPDATE, DELETE, SELECT … FOR UPDATE.
+    #[n(1)]
     Exclusive,
 }
 
@@ -144,7 +146,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Aborted(why) => write!(f, "aborted: {why}"),
-            Failure::BelowHorizon { oldest } => write!(f, "the snapshot is older than {oldest}, the oldest that is kept"),
+            Failure::BelowHorizon { oldest } => {
+                write!(f, "the snapshot is older than {oldest}, the oldest that is kept")
+            }
             Failure::InFuture { now } => write!(f, "the snapshot lies in the future; now is {now}"),
             Failure::ReadOnly => f.write_str("cannot write in a read-only transaction"),
             Failure::TooLarge { limit_bytes } => write!(f, "the transaction writes more than {limit_bytes} bytes"),

@@ -1,0 +1,257 @@
+//! Who holds what, who waits for whom, and who must give way.
+//!
+//! ```text
+//!   older asks, younger holds      the younger is marked (wounded), the older waits for it
+//!   younger asks, older holds      the younger waits
+//!   a wounded one would wait, waits already, or has been idle for a second      it is aborted
+//! ```
+//!
+//! 1. Two transactions never hold conflicting locks on one key.
+//! 2. Nobody overtakes an older waiter whose request conflicts with his: the queue is ordered by age.
+//! 3. Whoever waits for a holder is younger than it, or has wounded it; a wounded holder never waits. So no cycle of waits
+//!    lasts.
+//! 4. A transaction that is committing is not wounded: it waits for no lock any more and ends by itself.
+
+use super::TransactionId;
+use crate::{Age, Conflict, Lock};
+use meridian_mvcc::{Key, KeyRange};
+use std::collections::BTreeMap;
+
+/// The caller's number for a request that may have to wait.
+pub type Ticket = u64;
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The lock is held.
+    Granted(Ticket),
+    /// The transaction must be aborted; it waited, if a ticket is given. Its locks are held until it is released.
+    Victim(TransactionId, Option<Ticket>, Conflict),
+}
+
+/// One line of "who waits for whom".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Who waits.
+    pub waiter: TransactionId,
+    /// For what.
+    pub range: KeyRange,
+    /// How it wants it.
+    pub lock: Lock,
+    /// Who is in its way.
+    pub blockers: Vec<TransactionId>,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    ticket: Ticket,
+    range: KeyRange,
+    lock: Lock,
+}
+
+#[derive(Clone, Debug)]
+struct Owner {
+    age: Age,
+    points: Vec<Key>,
+    waiting: Option<Request>,
+    wounded: Option<Conflict>,
+    committing: bool,
+    seen_at: u64,
+}
+
+/// The locks of one shard, at its leader.
+#[derive(Clone, Debug, Default)]
+pub struct LockTable {
+    owners: BTreeMap<TransactionId, Owner>,
+    points: BTreeMap<Key, Vec<(TransactionId, Lock)>>,
+    /// Locks on more than one key; few.
+    ranges: Vec<(KeyRange, TransactionId, Lock)>,
+    /// Who waits, oldest first.
+    queue: BTreeMap<Age, TransactionId>,
+}
+
+fn conflict(a: Lock, b: Lock) -> bool {
+    a == Lock::Exclusive || b == Lock::Exclusive
+}
+
+impl LockTable {
+    /// How long a wounded transaction may be idle before it is aborted.
+    pub const IDLE_NS: u64 = 1_000_000_000;
+
+    /// Nobody holds anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for a lock. `Granted` among the verdicts says that it is held; without it and without a `Victim` of this transaction, it waits.
+    /// A transaction asks for one thing at a time.
+    pub fn acquire(
+        &mut self,
+        now_ns: u64,
+        who: TransactionId,
+        age: Age,
+        range: KeyRange,
+        lock: Lock,
+        ticket: Ticket,
+    ) -> Vec<Verdict> {
+        let fresh = Owner { age, points: Vec::new(), waiting: None, wounded: None, committing: false, seen_at: now_ns };
+        let owner = self.owners.entry(who).or_insert(fresh);
+        assert!(owner.waiting.is_none(), "a transaction waits for one thing at a time");
+        owner.seen_at = now_ns;
+        let wounded = owner.wounded.clone();
+        let request = Request { ticket, range, lock };
+        let blockers = self.blockers(who, age, &request);
+        if blockers.is_empty() {
+            self.hold(who, &request);
+            return vec![Verdict::Granted(ticket)];
+        }
+        if let Some(why) = wounded {
+            return vec![Verdict::Victim(who, None, why)];
+        }
+        let mut verdicts = Vec::new();
+        for blocker in &blockers {
+            let owner = self.owners.get_mut(blocker).expect("a blocker owns something");
+            if owner.age < age || owner.committing || owner.wounded.is_some() {
+                continue;
+            }
+            let why = Conflict::Wounded { by: age, key: request.range.start.clone() };
+            owner.wounded = Some(why.clone());
+            let waited = owner.waiting.as_ref().map(|request| request.ticket);
+            if waited.is_some() || now_ns >= owner.seen_at + Self::IDLE_NS {
+                verdicts.push(Verdict::Victim(*blocker, waited, why));
+            }
+        }
+        self.owners.get_mut(&who).expect("just seen").waiting = Some(request);
+        self.queue.insert(age, who);
+        verdicts
+    }
+
+    /// A sign of life: it is not idle.
+    pub fn touch(&mut self, now_ns: u64, who: TransactionId) {
+        if let Some(owner) = self.owners.get_mut(&who) {
+            owner.seen_at = now_ns;
+        }
+    }
+
+    /// From now on it waits for nothing any more and is not wounded. False if it is wounded already.
+    pub fn committing(&mut self, who: TransactionId) {
+        if let Some(owner) = self.owners.get_mut(&who) {
+            owner.committing = true;
+        }
+    }
+
+    /// Gives up everything that a transaction holds or waits for; says who goes on.
+    pub fn release(&mut self, who: TransactionId) -> Vec<Verdict> {
+        let Some(owner) = self.owners.remove(&who) else { return Vec::new() };
+        if owner.waiting.is_some() {
+            self.queue.remove(&owner.age);
+        }
+        for key in owner.points {
+            if let Some(holders) = self.points.get_mut(&key) {
+                holders.retain(|(holder, _)| *holder != who);
+                if holders.is_empty() {
+                    self.points.remove(&key);
+                }
+            }
+        }
+        self.ranges.retain(|(_, holder, _)| *holder != who);
+        self.wake()
+    }
+
+    /// Wounded transactions that gave no sign of life for a second.
+    pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
+        let idle = |(who, owner): (&TransactionId, &Owner)| {
+            let why = owner.wounded.clone()?;
+            (!owner.committing && now_ns >= owner.seen_at + Self::IDLE_NS)
+                .then(|| Verdict::Victim(*who, owner.waiting.as_ref().map(|request| request.ticket), why))
+        };
+        self.owners.iter().filter_map(idle).collect()
+    }
+
+    /// Whether anybody is wounded, so that `idle_victims` is worth asking later.
+    pub fn has_wounded(&self) -> bool {
+        self.owners.values().any(|owner| owner.wounded.is_some() && !owner.committing)
+    }
+
+    /// Everybody who holds or wants something.
+    pub fn owners(&self) -> impl Iterator<Item = TransactionId> + '_ {
+        self.owners.keys().copied()
+    }
+
+    /// Who waits for whom.
+    pub fn waits(&self) -> Vec<Waits> {
+        let line = |(age, waiter): (&Age, &TransactionId)| {
+            let request = self.owners[waiter].waiting.as_ref().expect("who queues waits");
+            let blockers = self.blockers(*waiter, *age, request);
+            Waits { waiter: *waiter, range: request.range.clone(), lock: request.lock, blockers }
+        };
+        self.queue.iter().map(line).collect()
+    }
+
+    fn hold(&mut self, who: TransactionId, request: &Request) {
+        match request.range.as_point() {
+            Some(key) => {
+                let holders = self.points.entry(key.clone()).or_default();
+                match holders.iter_mut().find(|(holder, _)| *holder == who) {
+                    Some((_, held)) => *held = request.lock.max(*held),
+                    None => {
+                        holders.push((who, request.lock));
+                        self.owners.get_mut(&who).expect("it asks").points.push(key.clone());
+                    }
+                }
+            }
+            None => self.ranges.push((request.range.clone(), who, request.lock)),
+        }
+    }
+
+    /// Who is in the way: holders of conflicting locks, and older waiters who want something that conflicts.
+    fn blockers(&self, who: TransactionId, age: Age, request: &Request) -> Vec<TransactionId> {
+        let mut blockers = Vec::new();
+        let mut add = |holder: TransactionId| {
+            if holder != who && !blockers.contains(&holder) {
+                blockers.push(holder);
+            }
+        };
+        let mut point = |holders: &Vec<(TransactionId, Lock)>| {
+            holders.iter().filter(|(_, held)| conflict(*held, request.lock)).for_each(|(holder, _)| add(*holder));
+        };
+        match request.range.as_point() {
+            Some(key) => self.points.get(key).into_iter().for_each(&mut point),
+            None if request.range.is_empty() => {}
+            None => match &request.range.end {
+                Some(end) => {
+                    self.points.range::<Key, _>(&request.range.start..end).for_each(|(_, holders)| point(holders));
+                }
+                None => self.points.range::<Key, _>(&request.range.start..).for_each(|(_, holders)| point(holders)),
+            },
+        }
+        for (range, holder, held) in &self.ranges {
+            if conflict(*held, request.lock) && range.overlaps(&request.range) {
+                add(*holder);
+            }
+        }
+        for (_, waiter) in self.queue.range(..age) {
+            let wanted = self.owners[waiter].waiting.as_ref().expect("who queues waits");
+            if conflict(wanted.lock, request.lock) && wanted.range.overlaps(&request.range) {
+                add(*waiter);
+            }
+        }
+        blockers
+    }
+
+    /// Grants what can be granted now, oldest first.
+    fn wake(&mut self) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        let queue: Vec<(Age, TransactionId)> = self.queue.iter().map(|(age, who)| (*age, *who)).collect();
+        for (age, who) in queue {
+            let request = self.owners[&who].waiting.clone().expect("who queues waits");
+            if self.blockers(who, age, &request).is_empty() {
+                self.queue.remove(&age);
+                self.owners.get_mut(&who).expect("who queues asks").waiting = None;
+                self.hold(who, &request);
+                verdicts.push(Verdict::Granted(request.ticket));
+            }
+        }
+        verdicts
+    }
+}

@@ -1,0 +1,148 @@
+//! What a coordinator and a leader say to each other.
+
+use crate::{Age, Conflict, Lock};
+use meridian_clock::Timestamp;
+use meridian_mvcc::{Key, KeyRange, Value, Write};
+use minicbor::{Decode, Encode};
+
+/// One attempt of one transaction; never reused, because a gateway's incarnation is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct TransactionId {
+    /// The gateway's node.
+    #[n(0)]
+    pub node: u32,
+    /// Its life.
+    #[n(1)]
+    pub incarnation: u32,
+    /// Its own number.
+    #[n(2)]
+    pub number: u64,
+}
+
+/// A coordinator's question.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Request {
+    /// The attempt.
+    #[n(0)]
+    pub transaction: TransactionId,
+    /// Its age.
+    #[n(1)]
+    pub age: Age,
+    /// The number of the question; its answer bears it.
+    #[n(2)]
+    pub id: u64,
+    /// The leadership that answered the attempt's first question: locks of another one are void (Trap A.5-7).
+    #[n(3)]
+    pub term: Option<u64>,
+    /// The question.
+    #[n(4)]
+    pub ask: Ask,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Ask {
+    /// Lock a range, then read it.
+    #[n(0)]
+    Read {
+        /// What to lock and read.
+        #[n(0)]
+        range: KeyRange,
+        /// How.
+        #[n(1)]
+        lock: Lock,
+        /// From its end backwards.
+        #[n(2)]
+        reverse: bool,
+        /// At most so many rows.
+        #[n(3)]
+        limit_rows: u32,
+    },
+    /// Commit these writes.
+    #[n(1)]
+    Commit {
+        /// Each key once.
+        #[n(0)]
+        writes: Vec<Write>,
+    },
+    /// Forget the attempt.
+    #[n(2)]
+    Abort,
+    /// Read without a lock, at a timestamp, or at one that the leader chooses.
+    #[n(3)]
+    Snapshot {
+        /// The timestamp; none asks for everything that was acknowledged before now.
+        #[n(0)]
+        at: Option<Timestamp>,
+        /// What to read.
+        #[n(1)]
+        range: KeyRange,
+        /// From its end backwards.
+        #[n(2)]
+        reverse: bool,
+        /// At most so many rows.
+        #[n(3)]
+        limit_rows: u32,
+    },
+}
+
+/// The answer to the request with this number.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// What was read.
+    #[n(0)]
+    Rows {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// The leadership that answers.
+        #[n(1)]
+        term: u64,
+        /// The snapshot that was read.
+        #[n(2)]
+        at: Timestamp,
+        /// The rows.
+        #[n(3)]
+        rows: Vec<(Key, Value)>,
+        /// What is left.
+        #[n(4)]
+        rest: Option<KeyRange>,
+    },
+    /// It is committed and surely past.
+    #[n(1)]
+    Committed {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// The commit timestamp.
+        #[n(1)]
+        at: Timestamp,
+    },
+    /// It is aborted; nothing of it happened.
+    #[n(2)]
+    Aborted {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// Why.
+        #[n(1)]
+        why: Conflict,
+    },
+    /// Its fate is not known here: leadership was lost while the commit was being agreed on.
+    #[n(3)]
+    Unknown {
+        /// The question.
+        #[n(0)]
+        id: u64,
+    },
+    /// Ask another; maybe this one.
+    #[n(4)]
+    NotLeader {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// The leader's node, as far as is known.
+        #[n(1)]
+        leader: Option<u32>,
+    },
+}

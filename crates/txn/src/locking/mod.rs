@@ -1,0 +1,10 @@
+//! Two-phase locking at a leader, with wound-wait over key ranges (Spanner §4.2.1).
+//!
+//! Reads take locks at the leader; writes are buffered at the coordinator and arrive with the commit, which locks them exclusively before
+//! a timestamp is drawn. Deadlocks cannot last, because only older transactions make younger ones give way.
+
+mod lock_table;
+mod messages;
+
+pub use lock_table::{LockTable, Ticket, Verdict, Waits};
+pub use messages::{Ask, Reply, Request, TransactionId};

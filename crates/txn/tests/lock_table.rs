@@ -1,0 +1,173 @@
+//! Situations of the lock table, and random histories of it.
+
+use meridian_mvcc::{Key, KeyRange};
+use meridian_txn::locking::{LockTable, TransactionId, Verdict};
+use meridian_txn::{Age, Conflict, Lock};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn id(number: u64) -> TransactionId {
+    TransactionId { node: 1, incarnation: 1, number }
+}
+
+/// Transaction 1 is the oldest.
+fn age(number: u64) -> Age {
+    Age { began_ns: number, node: 1, number }
+}
+
+fn point(key: &str) -> KeyRange {
+    KeyRange::point(Key::from(key))
+}
+
+fn ask(table: &mut LockTable, now: u64, who: u64, range: KeyRange, lock: Lock, ticket: u64) -> Vec<Verdict> {
+    table.acquire(now, id(who), age(who), range, lock, ticket)
+}
+
+fn wounded(by: u64, key: &str) -> Conflict {
+    Conflict::Wounded { by: age(by), key: Key::from(key) }
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_them() {
+    let mut table = LockTable::new();
+    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Shared, 10), [Verdict::Granted(10)]);
+    assert_eq!(ask(&mut table, 0, 2, point("a"), Lock::Shared, 11), [Verdict::Granted(11)]);
+    assert_eq!(ask(&mut table, 0, 3, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(table.waits()[0].blockers, [id(1), id(2)]);
+    assert_eq!(table.release(id(1)), []);
+    assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
+}
+
+#[test]
+fn a_wound_only_marks_until_the_victim_would_wait() {
+    let mut table = LockTable::new();
+    ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
+    ask(&mut table, 0, 3, point("b"), Lock::Exclusive, 11);
+    // The oldest wants a: 2 is marked, and may go on as long as it need not wait.
+    assert_eq!(ask(&mut table, 1, 1, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(ask(&mut table, 2, 2, point("c"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
+    assert_eq!(ask(&mut table, 3, 2, point("b"), Lock::Shared, 14), [Verdict::Victim(id(2), None, wounded(1, "a"))]);
+    assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
+}
+
+#[test]
+fn a_victim_that_waits_already_is_aborted_at_once() {
+    let mut table = LockTable::new();
+    ask(&mut table, 0, 1, point("b"), Lock::Exclusive, 10);
+    ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 11);
+    assert_eq!(ask(&mut table, 0, 2, point("b"), Lock::Exclusive, 12), [], "the younger waits for the older");
+    // The deadlock would close here.
+    assert_eq!(
+        ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 13),
+        [Verdict::Victim(id(2), Some(12), wounded(1, "a"))]
+    );
+    assert_eq!(table.release(id(2)), [Verdict::Granted(13)]);
+}
+
+#[test]
+fn a_victim_that_is_idle_for_a_second_is_aborted() {
+    let mut table = LockTable::new();
+    ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
+    ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 11);
+    assert_eq!(table.idle_victims(LockTable::IDLE_NS - 1), []);
+    assert_eq!(table.idle_victims(LockTable::IDLE_NS), [Verdict::Victim(id(2), None, wounded(1, "a"))]);
+    table.committing(id(2));
+    assert_eq!(table.idle_victims(LockTable::IDLE_NS), [], "who is committing ends by itself");
+}
+
+#[test]
+fn a_range_blocks_an_insert_into_it() {
+    let mut table = LockTable::new();
+    let range = KeyRange { start: Key::from("b"), end: Some(Key::from("d")) };
+    ask(&mut table, 0, 1, range.clone(), Lock::Shared, 10);
+    assert_eq!(ask(&mut table, 0, 2, point("c"), Lock::Exclusive, 11), []);
+    assert_eq!(ask(&mut table, 0, 3, point("d"), Lock::Exclusive, 12), [Verdict::Granted(12)]);
+    assert_eq!(table.release(id(1)), [Verdict::Granted(11)]);
+    assert_eq!(ask(&mut table, 0, 4, range, Lock::Shared, 13), [], "and a point blocks a range");
+}
+
+#[test]
+fn an_upgrade_waits_for_the_other_reader_only() {
+    let mut table = LockTable::new();
+    ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);
+    ask(&mut table, 0, 2, point("a"), Lock::Shared, 11);
+    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
+}
+
+#[test]
+fn nobody_overtakes_an_older_waiter() {
+    let mut table = LockTable::new();
+    ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);
+    ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 11);
+    assert_eq!(ask(&mut table, 0, 3, point("a"), Lock::Shared, 12), [], "a younger reader queues behind the writer");
+    assert_eq!(table.release(id(1)), [Verdict::Granted(11)]);
+    assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Random transactions lock random ranges: conflicting locks are never held at once, and everybody ends.
+    #[test]
+    fn conflicting_locks_are_never_held_and_no_deadlock_lasts(
+        plans in prop::collection::vec(prop::collection::vec((0..6u8, 0..4u8, any::<bool>()), 1..6), 2..7),
+        order in prop::collection::vec(any::<u8>(), 200),
+    ) {
+        let mut table = LockTable::new();
+        let mut at = vec![0; plans.len()];
+        let mut waiting = vec![false; plans.len()];
+        let mut held: BTreeMap<u64, Vec<(KeyRange, Lock)>> = BTreeMap::new();
+        let mut order = order.into_iter().cycle();
+        let mut steps = 0;
+        while at.iter().zip(&plans).any(|(at, plan)| *at <= plan.len()) {
+            steps += 1;
+            prop_assert!(steps < 20_000, "somebody never ends: {:?}", table.waits());
+            let who = order.next().expect("it cycles") as usize % plans.len();
+            if waiting[who] || at[who] > plans[who].len() {
+                continue;
+            }
+            let request = |who: usize, at: usize| {
+                let (start, width, exclusive) = plans[who][at];
+                let range = match width {
+                    0 => KeyRange::point(Key::from(vec![start])),
+                    _ => KeyRange { start: Key::from(vec![start]), end: Some(Key::from(vec![start + width])) },
+                };
+                (range, if exclusive { Lock::Exclusive } else { Lock::Shared })
+            };
+            let mut verdicts = if at[who] == plans[who].len() {
+                at[who] += 1;
+                held.remove(&(who as u64));
+                table.release(id(who as u64))
+            } else {
+                let (range, lock) = request(who, at[who]);
+                waiting[who] = true;
+                ask(&mut table, steps, who as u64, range, lock, who as u64)
+            };
+            while let Some(verdict) = verdicts.pop() {
+                match verdict {
+                    Verdict::Granted(ticket) => {
+                        let granted = request(ticket as usize, at[ticket as usize]);
+                        for (other, locks) in &held {
+                            for (range, lock) in locks {
+                                let clash = *lock == Lock::Exclusive || granted.1 == Lock::Exclusive;
+                                prop_assert!(*other == ticket || !clash || !range.overlaps(&granted.0));
+                            }
+                        }
+                        held.entry(ticket).or_default().push(granted);
+                        waiting[ticket as usize] = false;
+                        at[ticket as usize] += 1;
+                    }
+                    Verdict::Victim(victim, _, _) => {
+                        // A new attempt with the same age.
+                        let victim = victim.number;
+                        (at[victim as usize], waiting[victim as usize]) = (0, false);
+                        held.remove(&victim);
+                        verdicts.extend(table.release(id(victim)));
+                    }
+                }
+            }
+        }
+        prop_assert_eq!(table.owners().count(), 0);
+    }
+}
