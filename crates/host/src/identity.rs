@@ -52,6 +52,13 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
+    /// The log or the store refuses; its own words name the file and what to do.
+    Storage {
+        /// Which of the two.
+        path: PathBuf,
+        /// Its words.
+        what: String,
+    },
     /// The address cannot be listened on.
     Listen {
         /// The address.
@@ -85,6 +92,7 @@ impl fmt::Display for OpenError {
                 "{} is damaged ({what}): replace the folder from another node or a backup; nothing was changed",
                 path.display()
             ),
+            OpenError::Storage { what, .. } => f.write_str(what),
             OpenError::Listen { address, error } => {
                 write!(f, "cannot listen on {address}: {error}; choose another address or stop who uses it")
             }

@@ -45,6 +45,7 @@ struct Queued {
 #[derive(Default)]
 struct State {
     queue: Vec<Queued>,
+    forgotten: Vec<MachineKey>,
     stopped: bool,
 }
 
@@ -124,6 +125,12 @@ impl Journal {
         }
     }
 
+    /// A machine is gone for good: nobody needs its records.
+    pub fn forget(&self, key: MachineKey) {
+        self.shared.state.lock().forgotten.push(key);
+        self.kick();
+    }
+
     /// Something may be queued.
     pub fn kick(&self) {
         if self.keeps {
@@ -182,13 +189,14 @@ impl Shared {
         loop {
             {
                 let mut state = self.state.lock();
-                while state.queue.is_empty() {
+                while state.queue.is_empty() && state.forgotten.is_empty() {
                     if state.stopped {
                         return;
                     }
                     self.changed.wait(&mut state);
                 }
                 std::mem::swap(&mut batch, &mut state.queue);
+                release.extend(state.forgotten.drain(..).map(|key| (key, Lsn(u64::MAX))));
             }
             for queued in batch.drain(..) {
                 self.records.fetch_add(1, Ordering::Relaxed);
@@ -237,10 +245,12 @@ impl Shared {
                 Err(error) => end("write", &error),
             }
         }
-        if let Err(error) = log.sync() {
-            end("sync", &error);
+        if log.is_dirty() {
+            if let Err(error) = log.sync() {
+                end("sync", &error);
+            }
+            self.syncs.fetch_add(1, Ordering::Relaxed);
         }
-        self.syncs.fetch_add(1, Ordering::Relaxed);
         if self.full.swap(false, Ordering::Relaxed) {
             tracing::info!("there is room again");
         }

@@ -1,11 +1,27 @@
 //! The systems on real sockets, files, threads and clocks.
+//!
+//! ```text
+//!   session ──▶ gateway ──▶ shard's machine ──▶ journal (one log thread, one fsync for all)
+//!                               │    ▲                │
+//!                               │    └── durable ─────┘
+//!                               └──▶ space: Recent ──▶ store (settler, checkpoints)
+//! ```
+//!
+//! Whoever delivers to an idle machine steps it on his own thread ([`mailbox`], [`resident`]); timers wake it from one thread
+//! ([`timers`]); nodes speak in frames ([`peers`]). [`node::Node`] puts it together.
 
 pub mod clock;
 pub mod envelope;
+pub mod gateway;
 pub mod identity;
 pub mod journal;
 pub mod mailbox;
+pub mod node;
 pub mod peers;
 pub mod rendezvous;
 pub mod resident;
+pub mod settle;
+pub mod shard;
+pub mod solo;
+pub mod space;
 pub mod timers;

@@ -12,6 +12,7 @@
 //! 3. No lock that anybody else waits for is held while effects are performed: a machine may be sent to from within its own step.
 //! 4. A stopped machine takes no step any more; what comes for it is dropped.
 
+use crate::journal::Durable;
 use crate::mailbox::{Mailbox, Step};
 use crate::timers::{Alarms, Wake};
 use meridian_clock::Reading;
@@ -183,6 +184,20 @@ where
 {
     fn wake(self: Arc<Self>) {
         self.post(Input::Wake);
+    }
+}
+
+impl<M, W> Durable for Resident<M, W>
+where
+    M: Machine + Send + 'static,
+    M::Message: Send,
+    M::Timer: Send,
+    M::Record: Send,
+    M::Effect: Send,
+    W: World<M> + 'static,
+{
+    fn durable(&self, through: Position) {
+        self.post(Input::Durable(through));
     }
 }
 

@@ -1,0 +1,128 @@
+//! The thread that moves versions from memory to the store, and lets the log go.
+//!
+//! ```text
+//!   every second:       Recent ──▶ store, unsynced, each batch with the position up to which it is complete
+//!   every few seconds   store.checkpoint(), then each shard logs a checkpoint with what the store does not hold yet,
+//!   or so many bytes:   and the log frees the segments before it
+//! ```
+//!
+//! Every shard takes part in each checkpoint, so that a shard on which nothing happens holds no segment back.
+//! A store without room keeps versions in Recent and the log in place; the next round tries again.
+
+use crate::shard::Shard;
+use meridian_mvcc::{Store, StoreError};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often.
+#[derive(Clone, Copy, Debug)]
+pub struct SettleOptions {
+    /// Between two rounds.
+    pub every: Duration,
+    /// Between two checkpoints, if anything happened.
+    pub checkpoint_every: Duration,
+    /// Or after so many settled bytes.
+    pub checkpoint_bytes: usize,
+    /// What goes into the store at once.
+    pub batch_bytes: usize,
+}
+
+impl Default for SettleOptions {
+    fn default() -> Self {
+        SettleOptions {
+            every: Duration::from_secs(1),
+            checkpoint_every: Duration::from_secs(10),
+            checkpoint_bytes: 64 << 20,
+            batch_bytes: 4 << 20,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// The thread.
+pub struct Settler {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The shards that live now.
+pub type Shards = Arc<dyn Fn() -> Vec<Arc<Shard>> + Send + Sync>;
+
+impl Settler {
+    /// Starts the thread.
+    pub fn start(options: SettleOptions, store: Arc<dyn Store>, shards: Shards) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("settle".into());
+        let thread = thread.spawn(move || run(&of_thread, options, &*store, &shards))?;
+        Ok(Settler { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        *self.shared.stopped.lock() = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Settler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(shared: &Shared, options: SettleOptions, store: &dyn Store, shards: &Shards) {
+    let (mut settled, mut last) = (0, Instant::now());
+    loop {
+        {
+            let mut stopped = shared.stopped.lock();
+            if !*stopped {
+                shared.changed.wait_for(&mut stopped, options.every);
+            }
+            if *stopped {
+                return;
+            }
+        }
+        let shards = shards();
+        for shard in &shards {
+            match shard.world().space().settle(options.batch_bytes) {
+                Ok(bytes) => settled += bytes,
+                Err(error) => complain("settle", &error),
+            }
+        }
+        if settled >= options.checkpoint_bytes || (settled > 0 && last.elapsed() >= options.checkpoint_every) {
+            (settled, last) = (0, Instant::now());
+            if let Err(error) = checkpoint(store, &shards) {
+                complain("checkpoint", &error);
+            }
+        }
+    }
+}
+
+/// Makes what was settled survive a crash, and lets the log go up to there.
+pub fn checkpoint(store: &dyn Store, shards: &[Arc<Shard>]) -> Result<(), StoreError> {
+    // Read before the checkpoint: what is settled during it may or may not be in it.
+    let applied: Result<Vec<u64>, StoreError> = shards.iter().map(|shard| shard.world().space().applied()).collect();
+    let applied = applied?;
+    store.checkpoint()?;
+    for (shard, applied) in shards.iter().zip(applied) {
+        shard.world().let_go(applied);
+    }
+    Ok(())
+}
+
+fn complain(what: &str, error: &StoreError) {
+    tracing::error!(%error, "cannot {what}; trying again");
+}

@@ -1,0 +1,194 @@
+//! One node: transactions, isolation, reopening, databases.
+
+use futures::executor::block_on;
+use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_host::settle::SettleOptions;
+use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
+
+fn begin(database: &Arc<dyn Database>, mode: Mode) -> Box<dyn Transaction> {
+    block_on(database.begin(Begin { mode, age: None })).expect("it begins")
+}
+
+fn put(database: &Arc<dyn Database>, key: &str, value: &str) -> meridian_clock::Timestamp {
+    let mut transaction = begin(database, Mode::ReadWrite);
+    transaction.put(Key::from(key), Some(Value::from(value))).unwrap();
+    match block_on(transaction.commit()) {
+        Outcome::Committed { at } => at,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn get_at(database: &Arc<dyn Database>, key: &str, mode: Mode) -> Option<String> {
+    let found = block_on(begin(database, mode).get(&Key::from(key), Lock::Shared)).unwrap();
+    found.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn get(database: &Arc<dyn Database>, key: &str) -> Option<String> {
+    get_at(database, key, NOW)
+}
+
+fn small(folder: &Path) -> Options {
+    let settle = SettleOptions {
+        every: Duration::from_millis(5),
+        checkpoint_every: Duration::from_millis(20),
+        checkpoint_bytes: 64 << 10,
+        batch_bytes: 16 << 10,
+    };
+    Options { log_segment_bytes: 256 << 10, settle, ..Options::alone().at(folder) }
+}
+
+#[test]
+fn a_node_in_memory_reads_what_it_wrote_and_travels_in_time() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("postgres").unwrap();
+    assert_eq!(get(&database, "k"), None);
+    let first = put(&database, "k", "one");
+    let second = put(&database, "k", "two");
+    assert!(second > first);
+    assert_eq!(get(&database, "k").as_deref(), Some("two"));
+    assert_eq!(get_at(&database, "k", Mode::ReadOnly(ReadAt::Exact(first))).as_deref(), Some("one"));
+    let later = meridian_clock::Timestamp { nanos: node.status().clock.latest + 3_600_000_000_000, ..second };
+    let refused = block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(later)), age: None }));
+    assert!(matches!(refused.err(), Some(Failure::InFuture { .. })));
+    assert_eq!(get(&node.database("meridian").unwrap(), "k"), None);
+}
+
+#[test]
+fn a_snapshot_of_now_stays_as_it_is_and_nothing_is_committed_below_it() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("postgres").unwrap();
+    put(&database, "k", "before");
+    let now = meridian_clock::Timestamp::end_of(node.status().clock.latest);
+    let exact = Mode::ReadOnly(ReadAt::Exact(now));
+    assert_eq!(get_at(&database, "k", exact).as_deref(), Some("before"));
+    assert!(put(&database, "k", "after") > now);
+    assert_eq!(get_at(&database, "k", exact).as_deref(), Some("before"));
+}
+
+#[test]
+fn own_writes_are_seen_in_reads_and_scans_and_taken_back_to_a_savepoint() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("postgres").unwrap();
+    for key in ["a", "c", "e", "g"] {
+        put(&database, key, "old");
+    }
+    let mut transaction = begin(&database, Mode::ReadWrite);
+    transaction.put(Key::from("b"), Some(Value::from("new"))).unwrap();
+    transaction.put(Key::from("c"), None).unwrap();
+    let savepoint = transaction.savepoint();
+    transaction.put(Key::from("a"), Some(Value::from("gone"))).unwrap();
+    transaction.put(Key::from("f"), Some(Value::from("gone"))).unwrap();
+    transaction.rollback_to(savepoint);
+    for reverse in [false, true] {
+        for limit in 1..6 {
+            let (mut seen, mut range) = (Vec::new(), Some(KeyRange::all()));
+            while let Some(part) = range {
+                let chunk = block_on(transaction.scan(&part, Lock::Shared, reverse, limit)).unwrap();
+                assert!(chunk.rows.len() <= limit);
+                seen.extend(chunk.rows.into_iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()));
+                range = chunk.rest;
+            }
+            if reverse {
+                seen.reverse();
+            }
+            assert_eq!(seen, ["a", "b", "e", "g"], "limit {limit}, reverse {reverse}");
+        }
+    }
+    assert_eq!(block_on(transaction.get(&Key::from("c"), Lock::Shared)).unwrap(), None);
+    drop(transaction);
+    assert_eq!(get(&database, "b"), None);
+    assert!(begin(&database, NOW).put(Key::from("b"), None) == Err(Failure::ReadOnly));
+}
+
+#[test]
+fn increments_from_many_threads_are_all_counted() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("postgres").unwrap();
+    let counted: u64 = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let database = &database;
+                scope.spawn(move || (0..250).filter(|_| increment(database)).count() as u64)
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert!(counted > 0);
+    assert_eq!(get(&database, "n"), Some(counted.to_string()));
+}
+
+/// Reads under a shared lock and writes: two of these deadlock on the upgrade, and wound-wait lets the older win.
+fn increment(database: &Arc<dyn Database>) -> bool {
+    let mut transaction = begin(database, Mode::ReadWrite);
+    let key = Key::from("n");
+    let Ok(before) = block_on(transaction.get(&key, Lock::Shared)) else { return false };
+    let before: u64 = before.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap());
+    transaction.put(key, Some(Value::from(&*(before + 1).to_string()))).unwrap();
+    matches!(block_on(transaction.commit()), Outcome::Committed { .. })
+}
+
+#[test]
+fn a_wounded_transaction_that_stays_idle_loses_its_locks_and_hears_of_it() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("postgres").unwrap();
+    let mut older = begin(&database, Mode::ReadWrite);
+    let mut younger = begin(&database, Mode::ReadWrite);
+    let key = Key::from("k");
+    block_on(younger.get(&key, Lock::Exclusive)).unwrap();
+    block_on(older.get(&key, Lock::Exclusive)).unwrap(); // waits a second at most
+    assert!(matches!(block_on(younger.get(&key, Lock::Shared)), Err(Failure::Aborted(_))));
+    assert!(matches!(block_on(younger.commit()), Outcome::Aborted { .. }));
+    assert!(matches!(block_on(older.commit()), Outcome::Committed { .. }));
+}
+
+#[test]
+fn a_folder_is_gone_on_from_and_the_log_does_not_grow_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut newest = meridian_clock::Timestamp::ZERO;
+    for life in 1..=3u32 {
+        let node = Node::open(small(folder.path())).unwrap();
+        assert_eq!(node.status().incarnation, life);
+        let database = node.database("postgres").unwrap();
+        for number in 0..300 {
+            let key = format!("k{number}");
+            let before = (life > 1).then(|| format!("{}{}", life - 1, "x".repeat(1000)));
+            assert_eq!(get(&database, &key), before, "{key} in life {life}");
+            let at = put(&database, &key, &format!("{life}{}", "x".repeat(1000)));
+            assert!(at > newest);
+            newest = at;
+        }
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while node.status().log.segments > 3 {
+            assert!(std::time::Instant::now() < end, "{:?}", node.status());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(matches!(Node::open(small(folder.path())), Err(error) if error.to_string().contains("in use")));
+    }
+}
+
+#[test]
+fn databases_are_created_kept_and_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let node = Node::open(small(folder.path())).unwrap();
+        block_on(node.create_database("lab")).unwrap();
+        block_on(node.create_database("shed")).unwrap();
+        assert_eq!(block_on(node.create_database("lab")), Err(DatabaseError::Exists("lab".into())));
+        assert!(matches!(block_on(node.drop_database("postgres")), Err(DatabaseError::Permanent(_))));
+        put(&node.database("lab").unwrap(), "k", "kept");
+        put(&node.database("shed").unwrap(), "k", "lost");
+        block_on(node.drop_database("shed")).unwrap();
+        assert_eq!(block_on(node.drop_database("shed")), Err(DatabaseError::Missing("shed".into())));
+    }
+    let node = Node::open(small(folder.path())).unwrap();
+    assert_eq!(node.databases(), ["system", "postgres", "meridian", "lab"]);
+    assert_eq!(get(&node.database("lab").unwrap(), "k").as_deref(), Some("kept"));
+    block_on(node.create_database("shed")).unwrap();
+    assert_eq!(get(&node.database("shed").unwrap(), "k"), None);
+}
