@@ -4,7 +4,7 @@ use crate::counters::count;
 use crate::frontend::{self, Opening};
 use crate::link::{End, Link};
 use crate::server::{House, secret, stops};
-use crate::session::Wire;
+use crate::wire::Wire;
 use futures::FutureExt;
 use meridian_sql::{Engine, Session};
 use std::panic::AssertUnwindSafe;

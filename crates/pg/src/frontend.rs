@@ -51,8 +51,8 @@ pub(crate) fn opening(buffer: &mut BytesMut) -> Result<Option<Opening>, Malforme
     if buffer.len() < length {
         return Ok(None);
     }
-    let mut packet = Reader(buffer.split_to(length).freeze());
-    packet.0.advance(4);
+    let mut packet = Reader::new(buffer.split_to(length).freeze());
+    packet.rest.advance(4);
     let code = packet.u32("protocol version")?;
     match code {
         SSL_REQUEST | GSSENC_REQUEST if length == 8 => Ok(Some(Opening::Encryption)),
@@ -105,6 +105,8 @@ pub(crate) enum Frontend {
     CopyFail(Text),
     /// Farewell.
     Terminate,
+    /// A well-framed message whose text is not UTF-8: an error of that statement only.
+    NotText { what: &'static str, in_query: bool },
 }
 
 /// A statement or a portal, by name.
@@ -164,9 +166,13 @@ pub(crate) fn message(buffer: &mut BytesMut, limit_bytes: usize) -> Result<Optio
     if buffer.len() < length + 1 {
         return Ok(None);
     }
-    let mut body = Reader(buffer.split_to(length + 1).freeze());
-    body.0.advance(5);
-    let message = decode(tag, &mut body)?;
+    let mut body = Reader::new(buffer.split_to(length + 1).freeze());
+    body.rest.advance(5);
+    let message = decode(tag, &mut body);
+    if let Some(what) = body.not_text {
+        return Ok(Some(Frontend::NotText { what, in_query: tag == b'Q' }));
+    }
+    let message = message?;
     body.end("message")?;
     Ok(Some(message))
 }
@@ -215,7 +221,7 @@ fn decode(tag: u8, body: &mut Reader) -> Result<Frontend, Malformed> {
         },
         b'H' => Frontend::Flush,
         b'S' => Frontend::Sync,
-        b'd' => Frontend::CopyData(body.rest()),
+        b'd' => Frontend::CopyData(body.all()),
         b'c' => Frontend::CopyDone,
         b'f' => Frontend::CopyFail(body.text("reason")?),
         b'X' => Frontend::Terminate,
@@ -225,11 +231,19 @@ fn decode(tag: u8, body: &mut Reader) -> Result<Frontend, Malformed> {
 }
 
 /// A cursor over one frame; nothing is read past its end.
-struct Reader(Bytes);
+struct Reader {
+    rest: Bytes,
+    /// The first string that is not UTF-8.
+    not_text: Option<&'static str>,
+}
 
 impl Reader {
+    fn new(frame: Bytes) -> Reader {
+        Reader { rest: frame, not_text: None }
+    }
+
     fn need(&self, bytes: usize, what: &str) -> Result<(), Malformed> {
-        if self.0.len() < bytes {
+        if self.rest.len() < bytes {
             return malformed(format!("insufficient data left in message: {what} is cut off"));
         }
         Ok(())
@@ -237,17 +251,17 @@ impl Reader {
 
     fn u16(&mut self, what: &str) -> Result<u16, Malformed> {
         self.need(2, what)?;
-        Ok(self.0.get_u16())
+        Ok(self.rest.get_u16())
     }
 
     fn u32(&mut self, what: &str) -> Result<u32, Malformed> {
         self.need(4, what)?;
-        Ok(self.0.get_u32())
+        Ok(self.rest.get_u32())
     }
 
     fn i32(&mut self, what: &str) -> Result<i32, Malformed> {
         self.need(4, what)?;
-        Ok(self.0.get_i32())
+        Ok(self.rest.get_i32())
     }
 
     /// A count of things of at least `each` bytes: refused before anything is allocated for it.
@@ -259,7 +273,7 @@ impl Reader {
 
     fn formats(&mut self, what: &str) -> Result<Vec<i16>, Malformed> {
         let count = self.count(2, what)?;
-        let formats: Vec<i16> = (0..count).map(|_| self.0.get_i16()).collect();
+        let formats: Vec<i16> = (0..count).map(|_| self.rest.get_i16()).collect();
         match formats.iter().find(|format| !matches!(format, 0 | 1)) {
             Some(format) => malformed(format!("unsupported format code: {format}")),
             None => Ok(formats),
@@ -271,40 +285,41 @@ impl Reader {
         match usize::try_from(length) {
             Ok(length) => {
                 self.need(length, "parameter")?;
-                Ok(Some(self.0.split_to(length)))
+                Ok(Some(self.rest.split_to(length)))
             }
             Err(_) if length == -1 => Ok(None),
             Err(_) => malformed(format!("invalid parameter length {length}")),
         }
     }
 
-    fn text(&mut self, what: &str) -> Result<Text, Malformed> {
-        let Some(end) = self.0.iter().position(|&byte| byte == 0) else {
+    fn text(&mut self, what: &'static str) -> Result<Text, Malformed> {
+        let Some(end) = self.rest.iter().position(|&byte| byte == 0) else {
             return malformed(format!("invalid string in message: {what} has no end"));
         };
-        let text = self.0.split_to(end);
-        self.0.advance(1);
+        let text = self.rest.split_to(end);
+        self.rest.advance(1);
         if str::from_utf8(&text).is_err() {
+            self.not_text.get_or_insert(what);
             return malformed(format!("invalid byte sequence for encoding \"UTF8\" in {what}"));
         }
         Ok(Text(text))
     }
 
-    fn target(&mut self, what: &str) -> Result<Target, Malformed> {
+    fn target(&mut self, what: &'static str) -> Result<Target, Malformed> {
         self.need(1, what)?;
-        match self.0.get_u8() {
+        match self.rest.get_u8() {
             b'S' => Ok(Target::Statement(self.text("statement name")?)),
             b'P' => Ok(Target::Portal(self.text("portal name")?)),
             other => malformed(format!("invalid {what} message subtype {other}")),
         }
     }
 
-    fn rest(&mut self) -> Bytes {
-        self.0.split_to(self.0.len())
+    fn all(&mut self) -> Bytes {
+        self.rest.split_to(self.rest.len())
     }
 
     fn end(&self, what: &str) -> Result<(), Malformed> {
-        match self.0.len() {
+        match self.rest.len() {
             0 => Ok(()),
             left => malformed(format!("invalid message format: {left} bytes too many in {what}")),
         }
@@ -392,6 +407,14 @@ mod tests {
             assert!(error.0.contains(why), "{error}");
         }
         assert!(opening(&mut BytesMut::from(&b"\0\0\x27\x11"[..])).is_err());
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_told_apart_from_garbage() {
+        let not_text = |what, in_query| Ok(Some(Frontend::NotText { what, in_query }));
+        assert_eq!(message(&mut frame(b'Q', b"SELECT '\xff'\0"), 1000), not_text("query", true));
+        assert_eq!(message(&mut frame(b'D', b"S\xff\0"), 1000), not_text("statement name", false));
+        assert!(message(&mut frame(b'Q', b"SELECT '\xff'"), 1000).is_err(), "without an end it is garbage");
     }
 
     #[test]

@@ -25,10 +25,11 @@ mod connection;
 mod counters;
 mod frontend;
 mod link;
+mod result;
 mod run;
 mod server;
-mod session;
 mod settings;
+mod wire;
 
 pub use counters::Counters;
 pub use server::{Databases, Options, Server};

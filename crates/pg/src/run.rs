@@ -5,7 +5,7 @@
 
 use crate::cancel::Entry;
 use crate::link::{End, Link};
-use crate::session::Came;
+use crate::wire::Came;
 use meridian_sql::SqlError;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -64,7 +64,7 @@ async fn garbage_inside_a_session() {
         ("half a header", b"Q\0\0".to_vec(), "closed in the middle"),
         ("half a body", b"Q\0\0\x01\0SELECT".to_vec(), "closed in the middle"),
         ("a query without an end", message(b'Q', b"SELECT 1"), "has no end"),
-        ("a query that is not UTF-8", message(b'Q', b"SELECT '\xff'\0"), "invalid byte sequence"),
+        ("an empty query message", message(b'Q', b""), "has no end"),
         ("more after the query", message(b'Q', b"SELECT 1\0SELECT 2\0"), "too many"),
         ("an empty parse", message(b'P', b""), "has no end"),
         ("more types than bytes", message(b'P', b"\0SELECT 1\0\xff\xff"), "cut off"),
@@ -130,4 +130,18 @@ async fn sessions_beyond_the_limit_are_refused_with_the_reason() {
     three.open(&[("user", "root"), ("database", "meridian")]).await;
     let refused = three.rest().await;
     assert_eq!(refused.last().and_then(|error| error.field(b'C')).as_deref(), Some("53300"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf8_fails_its_statement_only() {
+    let server = start().await;
+    let mut raw = server.session().await;
+    raw.send(message(b'Q', b"SELECT '\xff'\0")).await;
+    let answer = raw.until(b'Z').await;
+    assert_eq!(common::tags(&answer), "EZ");
+    assert_eq!(answer[0].field(b'C').as_deref(), Some("22021"));
+    raw.send([message(b'P', b"\0SELECT '\xff'\0\0\0"), message(b'E', b"\0\0\0\0\0"), common::sync()].concat()).await;
+    assert_eq!(common::tags(&raw.until(b'Z').await), "EZ");
+    raw.send(query("")).await;
+    assert_eq!(common::tags(&raw.until(b'Z').await), "IZ");
 }

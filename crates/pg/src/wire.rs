@@ -1,11 +1,11 @@
 //! A session on the wire: one loop over the client's messages.
 
-use crate::backend::{Field, Report};
 use crate::cancel::Entry;
 use crate::connection::shutting_down;
 use crate::counters::count;
 use crate::frontend::{self, Bind, Frontend, Target};
 use crate::link::{End, Link, OUTPUT_BYTES};
+use crate::result::{Formats, as_report, describe_columns, notice, send_row};
 use crate::run::{self, Interruption, Limits};
 use crate::server::{House, stops};
 use crate::settings::Settings;
@@ -30,32 +30,6 @@ enum Expecting {
     CopyOfQuery,
     /// Rows of a COPY that an Execute began.
     CopyOfPortal,
-}
-
-/// The formats in which a portal's columns leave.
-#[derive(Clone, Debug)]
-enum Formats {
-    Text,
-    Binary,
-    Each(Vec<i16>),
-}
-
-impl Formats {
-    fn of(codes: Vec<i16>) -> Formats {
-        match codes[..] {
-            [] | [0] => Formats::Text,
-            [1] => Formats::Binary,
-            _ => Formats::Each(codes),
-        }
-    }
-
-    fn column(&self, index: usize) -> i16 {
-        match self {
-            Formats::Text => 0,
-            Formats::Binary => 1,
-            Formats::Each(codes) => codes.get(index).copied().unwrap_or(0),
-        }
-    }
 }
 
 pub(crate) struct Wire {
@@ -247,6 +221,16 @@ impl Wire {
             // Rows of a COPY that has failed already.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(End::Closed.into()),
+            Frontend::NotText { what, in_query } => {
+                let error = SqlError::new("22021", format!("invalid byte sequence for encoding \"UTF8\" in {what}"))
+                    .hint("This server reads UTF-8 only: convert the text.");
+                if in_query {
+                    self.fail(link, &error);
+                    self.ready(link);
+                    return Ok(());
+                }
+                Err(error.into())
+            }
         }
     }
 
@@ -393,13 +377,14 @@ impl Wire {
             };
             let executing = self.session.execute(portal, ask);
             let response = run::statement(link, &self.entry, self.deadline, executing).await?;
-            match response.settle(&mut self.session, &self.house)? {
+            let response = response.settle(&mut self.session, &self.house)?;
+            match response {
                 Response::Rows { columns, rows, done } => {
                     self.send_rows(link, &columns, &rows, &formats).await?;
-                    let chunked = sent > 0;
                     sent += rows.len();
                     match done {
-                        Some(tag) if chunked && tag.starts_with("SELECT ") => {
+                        // The tag counts the rows of this Execute, not those of the whole portal.
+                        Some(tag) if tag.strip_prefix("SELECT ").is_some_and(|n| n.parse() != Ok(sent)) => {
                             self.complete(link, &format!("SELECT {sent}"));
                         }
                         Some(tag) => self.complete(link, &tag),
@@ -539,75 +524,21 @@ impl Wire {
     }
 }
 
-fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a> {
-    Report {
-        severity,
-        code: error.sqlstate,
-        message: &error.message,
-        detail: error.detail.as_deref(),
-        hint: error.hint.as_deref(),
-        position: error.position,
-    }
-}
-
-fn notice(link: &mut Link, error: &SqlError) {
-    let severity = if error.sqlstate.starts_with("00") { "NOTICE" } else { "WARNING" };
-    link.answers.notice(&as_report(severity, error));
-}
-
-fn describe_columns(link: &mut Link, columns: Option<&[Column]>, formats: &Formats) {
-    match columns {
-        None => link.answers.no_data(),
-        Some(columns) => link.answers.row_description(columns.iter().enumerate().map(|(index, column)| Field {
-            name: &column.name,
-            table: column.table,
-            number: column.number,
-            oid: column.ty.oid(),
-            size: column.ty.length(),
-            modifier: column.ty.modifier(),
-            format: formats.column(index),
-        })),
-    }
-}
-
-fn send_row(link: &mut Link, text: &mut String, columns: &[Column], row: &[Datum], formats: &Formats) {
-    link.answers.message(b'D', |body| {
-        body.extend_from_slice(&(row.len() as u16).to_be_bytes());
-        for (index, (datum, column)) in row.iter().zip(columns).enumerate() {
-            let start = body.len();
-            body.extend_from_slice(&(-1i32).to_be_bytes());
-            let present = if formats.column(index) == 1 {
-                datum.write_binary(column.ty, body)
-            } else {
-                text.clear();
-                let present = datum.write_text(column.ty, text);
-                body.extend_from_slice(text.as_bytes());
-                present
-            };
-            if present {
-                let length = u32::try_from(body.len() - start - 4).expect("invariant: a value is shorter than 4 GB");
-                body[start..start + 4].copy_from_slice(&length.to_be_bytes());
-            }
-        }
-    });
-}
-
 impl Interruption {
     /// Tells the session, and makes the error of it.
     fn settle(self, session: &mut Session, house: &House) -> SqlError {
-        let committing = session.interrupt();
-        let why = match self {
-            Interruption::Cancelled => "canceling statement due to user request",
-            Interruption::TimedOut => {
-                count(&house.counters.timeouts_total);
-                "canceling statement due to statement timeout"
-            }
+        let mut error = match session.interrupt() {
+            true => SqlError::new("40003", "the outcome of the transaction is unknown"),
+            false => SqlError::new("57014", "canceling statement due to user request"),
         };
-        if committing {
-            return SqlError::new("40003", "the outcome of the transaction is unknown")
-                .detail(format!("{why}, while its commit was under way: it may have happened, or may yet."));
+        if self == Interruption::TimedOut {
+            count(&house.counters.timeouts_total);
+            // Anything else than 57014 says more than who interrupted: the outcome may be unknown.
+            if error.sqlstate == "57014" {
+                error.message = "canceling statement due to statement timeout".into();
+            }
         }
-        SqlError::new("57014", why)
+        error
     }
 }
 
