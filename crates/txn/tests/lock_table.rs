@@ -96,6 +96,17 @@ fn an_upgrade_waits_for_the_other_reader_only() {
 }
 
 #[test]
+fn what_is_held_is_granted_again_even_to_the_wounded() {
+    let mut table = LockTable::new();
+    let range = KeyRange { start: Key::from("b"), end: Some(Key::from("d")) };
+    ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
+    ask(&mut table, 0, 2, range, Lock::Exclusive, 11);
+    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
+    assert_eq!(ask(&mut table, 0, 2, point("c"), Lock::Exclusive, 14), [Verdict::Granted(14)]);
+}
+
+#[test]
 fn nobody_overtakes_an_older_waiter() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);

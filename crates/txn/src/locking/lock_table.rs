@@ -78,6 +78,9 @@ impl LockTable {
     /// How long a wounded transaction may be idle before it is aborted.
     pub const IDLE_NS: u64 = 1_000_000_000;
 
+    /// How long a transaction may give no sign of life: its gateway sends one every few seconds.
+    pub const EXPIRY_NS: u64 = 10_000_000_000;
+
     /// Nobody holds anything.
     pub fn new() -> Self {
         Self::default()
@@ -100,6 +103,9 @@ impl LockTable {
         owner.seen_at = now_ns;
         let wounded = owner.wounded.clone();
         let request = Request { ticket, range, lock };
+        if self.holds(who, &request) {
+            return vec![Verdict::Granted(ticket)];
+        }
         let blockers = self.blockers(who, age, &request);
         if blockers.is_empty() {
             self.hold(who, &request);
@@ -133,7 +139,16 @@ impl LockTable {
         }
     }
 
-    /// From now on it waits for nothing any more and is not wounded. False if it is wounded already.
+    /// It does not want any more what it waits for; what it holds it keeps. Says who goes on.
+    pub fn withdraw(&mut self, who: TransactionId) -> Vec<Verdict> {
+        let Some(owner) = self.owners.get_mut(&who) else { return Vec::new() };
+        if owner.waiting.take().is_some() {
+            self.queue.remove(&owner.age);
+        }
+        self.wake()
+    }
+
+    /// From now on it waits for nothing any more and is not wounded.
     pub fn committing(&mut self, who: TransactionId) {
         if let Some(owner) = self.owners.get_mut(&who) {
             owner.committing = true;
@@ -158,19 +173,24 @@ impl LockTable {
         self.wake()
     }
 
-    /// Wounded transactions that gave no sign of life for a second.
+    /// Wounded transactions that gave no sign of life for a second, and any that gave none for ten.
     pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
         let idle = |(who, owner): (&TransactionId, &Owner)| {
-            let why = owner.wounded.clone()?;
-            (!owner.committing && now_ns >= owner.seen_at + Self::IDLE_NS)
-                .then(|| Verdict::Victim(*who, owner.waiting.as_ref().map(|request| request.ticket), why))
+            let silent_for = now_ns.saturating_sub(owner.seen_at);
+            let why = match &owner.wounded {
+                _ if owner.committing => return None,
+                Some(why) if silent_for >= Self::IDLE_NS => why.clone(),
+                _ if silent_for >= Self::EXPIRY_NS => Conflict::Expired,
+                _ => return None,
+            };
+            Some(Verdict::Victim(*who, owner.waiting.as_ref().map(|request| request.ticket), why))
         };
         self.owners.iter().filter_map(idle).collect()
     }
 
-    /// Whether anybody is wounded, so that `idle_victims` is worth asking later.
-    pub fn has_wounded(&self) -> bool {
-        self.owners.values().any(|owner| owner.wounded.is_some() && !owner.committing)
+    /// Nobody holds or wants anything.
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
     }
 
     /// Everybody who holds or wants something.
@@ -186,6 +206,17 @@ impl LockTable {
             Waits { waiter: *waiter, range: request.range.clone(), lock: request.lock, blockers }
         };
         self.queue.iter().map(line).collect()
+    }
+
+    /// Whether a transaction holds at least this already: it need not queue behind those who wait for it to end.
+    fn holds(&self, who: TransactionId, request: &Request) -> bool {
+        let point = request.range.as_point().and_then(|key| self.points.get(key));
+        point.is_some_and(|holders| holders.iter().any(|(holder, held)| *holder == who && *held >= request.lock))
+            || self.ranges.iter().any(|(range, holder, held)| {
+                let to_end = range.end.is_none()
+                    || request.range.end.as_ref().is_some_and(|end| range.end.as_ref().is_some_and(|own| end <= own));
+                *holder == who && *held >= request.lock && range.start <= request.range.start && to_end
+            })
     }
 
     fn hold(&mut self, who: TransactionId, request: &Request) {

@@ -84,6 +84,9 @@ pub enum Ask {
         #[n(3)]
         limit_rows: u32,
     },
+    /// The attempt lives on; not answered.
+    #[n(4)]
+    KeepAlive,
 }
 
 /// The answer to the request with this number.
