@@ -1,24 +1,49 @@
 //! The `meridian` command.
 
+mod demo;
+mod doors;
 mod shell;
+mod start;
 mod workload;
 
 use clap::{Parser, Subcommand};
+use meridian::house::{House, Place};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+const EXAMPLES: &str = "\
+Examples:
+  meridian                          a SQL shell on a database in memory
+  meridian ./shop                   the same, kept in the folder ./shop
+  meridian demo                     a server, sample data and a shell to look around
+  meridian -e \"select 1\"            run a statement and exit
+  meridian start --data ./node      a server: SQL on 127.0.0.1:5544, HTTP on 127.0.0.1:8844
+  meridian sql postgresql://root@127.0.0.1:5544/meridian";
 
 /// Meridian: a SQL database whose transactions are ordered by clocks.
 #[derive(Debug, Parser)]
-#[command(name = "meridian", version)]
+#[command(name = "meridian", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    /// The folder of an embedded database; without it, the database is in memory and ends with the shell.
+    #[arg(value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    shell: shell::Options,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// See it run: a node, ports, sample data and a shell.
+    Demo(demo::Options),
+    /// Run a node: SQL and HTTP ports, data in a folder.
+    Start(start::Options),
     /// A shell on a server: Meridian, or any other that speaks PostgreSQL's wire.
     Sql {
-        /// For example postgresql://root@127.0.0.1:5544/meridian
+        /// The server.
         #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
         url: String,
         #[command(flatten)]
@@ -26,26 +51,74 @@ enum Command {
     },
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
     Workload(workload::Command),
+    /// Print the version.
+    Version,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Runtime::new() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("MERIDIAN_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("meridian: cannot start threads: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return fail(&format!("cannot start threads: {error}")),
     };
     match arguments.command {
+        None => embedded(&runtime, arguments.folder, &arguments.shell),
+        Some(Command::Demo(options)) => demo::run(&runtime, &options),
+        Some(Command::Start(options)) => runtime.block_on(start::run(options)),
         Some(Command::Sql { url, shell }) => match shell::Remote::open(runtime.handle().clone(), &url) {
             Ok(remote) => shell::Shell::new(Box::new(remote)).run(&shell),
-            Err(error) => {
-                eprintln!("meridian: {error}");
-                ExitCode::FAILURE
-            }
+            Err(error) => fail(&error),
         },
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
-        None => ExitCode::SUCCESS,
+        Some(Command::Version) => {
+            println!("meridian {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("meridian: {message}");
+    ExitCode::FAILURE
+}
+
+/// The shell on a database of this process.
+fn embedded(runtime: &Runtime, folder: Option<PathBuf>, options: &shell::Options) -> ExitCode {
+    let (place, describe) = match folder {
+        Some(folder) => {
+            let describe = format!("kept in {}", folder.display());
+            (Place::Folder(folder), describe)
+        }
+        None => (Place::Memory, "in memory: it ends with this shell".to_owned()),
+    };
+    let house = match House::alone(place) {
+        Ok(house) => Arc::new(house),
+        Err(error) => return fail(&error),
+    };
+    let backend = shell::Embedded::new(runtime.handle().clone(), house.clone(), describe);
+    let code = shell::Shell::new(Box::new(backend)).run(options);
+    house.close();
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn every_flag_has_one_meaning() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_folder_is_no_subcommand() {
+        let arguments = Arguments::try_parse_from(["meridian", "./shop", "-e", "select 1"]).expect("valid");
+        assert!(arguments.command.is_none());
+        assert_eq!(arguments.folder.as_deref(), Some(std::path::Path::new("./shop")));
+        assert!(Arguments::try_parse_from(["meridian", "start", "--data", "d"]).expect("valid").command.is_some());
     }
 }

@@ -10,12 +10,14 @@ mod backend;
 mod catalog;
 mod command;
 mod editor;
+mod embedded;
 mod fault;
 mod remote;
 mod render;
 mod split;
 
 pub use backend::Backend;
+pub use embedded::Embedded;
 pub use remote::Remote;
 
 use backend::Answer;
@@ -29,6 +31,7 @@ use std::time::{Duration, Instant};
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default, Args)]
+#[group(id = "shell")]
 pub struct Options {
     /// Run this and exit; may be given several times.
     #[arg(short = 'e', long = "execute", value_name = "SQL")]

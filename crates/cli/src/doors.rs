@@ -1,0 +1,157 @@
+//! The ports of a running node: SQL for clients, HTTP for whoever watches it.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use meridian::house::House;
+use meridian_pg::{Counters, Options, Server};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Open ports.
+pub struct Doors {
+    /// Where SQL is spoken.
+    pub sql: SocketAddr,
+    /// Where health and metrics are.
+    pub http: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+/// What the HTTP port tells.
+struct Watched {
+    house: Arc<House>,
+    counters: Arc<Counters>,
+    began: Instant,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Doors {
+    /// Opens both ports and serves them.
+    pub async fn open(house: Arc<House>, sql: SocketAddr, http: SocketAddr) -> Result<Doors, String> {
+        let options = Options { listen: sql, version: env!("CARGO_PKG_VERSION").to_owned(), ..Options::default() };
+        let server = Server::bind(options, house.clone()).await.map_err(|error| {
+            let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
+                " (--sql ADDRESS, port 0 takes a free one)"
+            } else {
+                ""
+            };
+            format!("{error}{hint}")
+        })?;
+        let sql = server.local_addr().map_err(|error| error.to_string())?;
+        loopback("--http", http)?;
+        let listener = TcpListener::bind(http).await.map_err(|error| {
+            format!(
+                "cannot listen for HTTP on {http}: {error}; choose another port with --http (port 0 takes a free one), or \
+                 stop the program that listens there"
+            )
+        })?;
+        let http = listener.local_addr().map_err(|error| error.to_string())?;
+        let (stop, stopping) = watch::channel(false);
+        let watched = Watched { house, counters: server.counters(), began: Instant::now(), stopping: stopping.clone() };
+        let routes = Router::new()
+            .route("/health", get(health))
+            .route("/metrics", get(metrics))
+            .route("/", get(async || "Meridian. See /health and /metrics.\n"))
+            .with_state(Arc::new(watched));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(server.serve(stopped(stopping.clone())));
+        tasks.spawn(async move {
+            if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(stopped(stopping)).await {
+                tracing::error!(%error, "the HTTP port failed");
+            }
+        });
+        Ok(Doors { sql, http, stop, tasks })
+    }
+
+    /// Closes them: statements under way finish first.
+    pub async fn close(mut self) {
+        self.stop.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// There is no authentication yet, so nobody but this machine may come in.
+pub fn loopback(flag: &str, address: SocketAddr) -> Result<(), String> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(format!(
+        "{flag} {address}: refusing to listen beyond this machine, because there is no authentication yet; \
+         use 127.0.0.1 or [::1], and a tunnel to come from elsewhere"
+    ))
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a stop as well.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn health(State(watched): State<Arc<Watched>>) -> Response {
+    let stopping = *watched.stopping.borrow();
+    let (code, status) = if stopping { (StatusCode::SERVICE_UNAVAILABLE, "stopping") } else { (StatusCode::OK, "ok") };
+    let clock = watched.house.clock();
+    let body = format!(
+        "{{\"status\":\"{status}\",\"version\":\"{}\",\"clock_half_width_ns\":{},\"clock_source\":\"{}\"}}\n",
+        env!("CARGO_PKG_VERSION"),
+        clock.half_width_ns,
+        clock.source
+    );
+    (code, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
+    let clock = watched.house.clock();
+    let mut out = String::new();
+    let _ = writeln!(out, "# TYPE meridian_uptime_seconds gauge");
+    let _ = writeln!(out, "meridian_uptime_seconds {:.3}", watched.began.elapsed().as_secs_f64());
+    let _ = writeln!(out, "# TYPE meridian_clock_uncertainty_seconds gauge");
+    let _ = writeln!(
+        out,
+        "meridian_clock_uncertainty_seconds{{source=\"{}\"}} {:.9}",
+        clock.source,
+        clock.half_width_ns as f64 / 1e9
+    );
+    let status = watched.house.status();
+    for (name, kind, value) in [
+        ("log_records_total", "counter", status.log.records),
+        ("log_written_bytes_total", "counter", status.log.bytes),
+        ("log_fsyncs_total", "counter", status.log.syncs),
+        ("log_segments", "gauge", status.log.segments),
+        ("disk_full", "gauge", u64::from(status.disk_full)),
+    ] {
+        let _ = writeln!(out, "# TYPE meridian_{name} {kind}\nmeridian_{name} {value}");
+    }
+    let _ = writeln!(out, "# TYPE meridian_recent_bytes gauge");
+    for shard in &status.shards {
+        // A quoted identifier may hold anything; a label's value may not.
+        let database = shard.database.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = writeln!(out, "meridian_recent_bytes{{database=\"{database}\"}} {}", shard.recent_bytes);
+    }
+    for (name, value) in watched.counters.read() {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let _ = writeln!(out, "# TYPE meridian_{name} {kind}\nmeridian_{name} {value}");
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loopback;
+
+    #[test]
+    fn only_this_machine_may_come_in() {
+        for (address, allowed) in
+            [("127.0.0.1:1", true), ("[::1]:1", true), ("0.0.0.0:1", false), ("10.0.0.1:1", false)]
+        {
+            assert_eq!(loopback("--sql", address.parse().expect("an address")).is_ok(), allowed, "{address}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A node of this process and the databases that sessions find in it.
+
+use meridian_host::node::{Node, Options, Status};
+use meridian_sql::Engine;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where a node keeps its data.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Nowhere: they end with the process.
+    Memory,
+    /// In a folder.
+    Folder(PathBuf),
+}
+
+/// What the node knows of the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockLine {
+    /// Half the width of the interval that true time lies in.
+    pub half_width_ns: u64,
+    /// Where that comes from.
+    pub source: &'static str,
+}
+
+impl std::fmt::Display for ClockLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "clock: ±{} ms, source={}", self.half_width_ns as f64 / 1e6, self.source)
+    }
+}
+
+/// The database that users begin with.
+const FIRST: &str = "meridian";
+/// The cluster's own facts; no session enters.
+const SYSTEM: &str = "system";
+
+/// A node and its databases.
+pub struct House {
+    node: Arc<Node>,
+    first: Arc<Engine>,
+    engines: Mutex<BTreeMap<String, Arc<Engine>>>,
+}
+
+impl House {
+    /// A node without peers.
+    pub fn alone(place: Place) -> Result<House, String> {
+        let options = match place {
+            Place::Memory => Options::alone(),
+            Place::Folder(folder) => Options::alone().at(folder),
+        };
+        let node = Node::open(options).map_err(|error| error.to_string())?;
+        let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
+        let first = Arc::new(Engine::new(FIRST, database));
+        let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
+        Ok(House { node, first, engines })
+    }
+
+    /// The database that users begin with.
+    pub fn first(&self) -> Arc<Engine> {
+        self.first.clone()
+    }
+
+    /// A database by its name: one engine for all its sessions.
+    pub fn find(&self, name: &str) -> Option<Arc<Engine>> {
+        if name == SYSTEM {
+            return None;
+        }
+        let database = self.node.database(name)?;
+        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(engines.entry(name.to_owned()).or_insert_with(|| Arc::new(Engine::new(name, database))).clone())
+    }
+
+    /// The names of all databases.
+    pub fn list(&self) -> Vec<String> {
+        self.node.databases().into_iter().filter(|name| name != SYSTEM).collect()
+    }
+
+    /// What the node says of itself.
+    pub fn status(&self) -> Status {
+        self.node.status()
+    }
+
+    /// What the node knows of the time.
+    pub fn clock(&self) -> ClockLine {
+        ClockLine { half_width_ns: self.status().clock.half_width_ns(), source: "this node alone" }
+    }
+
+    /// Closes the node: what was committed is on disk, the folder is free.
+    pub fn close(&self) {
+        self.node.shutdown();
+    }
+}
+
+impl meridian_pg::Databases for House {
+    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
+        self.find(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.list()
+    }
+}

@@ -1,0 +1,118 @@
+//! A session inside this process: no port, no copy of the rows over a wire.
+
+use super::backend::{Answer, Backend, Heading, State};
+use super::fault::Fault;
+use meridian::house::House;
+use meridian_sql::{Column, Response, Session, SqlError, Status, Type};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// A session on a database of this process.
+pub struct Embedded {
+    runtime: Handle,
+    house: Arc<House>,
+    session: Session,
+    describe: String,
+}
+
+impl Embedded {
+    /// A session on the database that users begin with. `describe` says where the data are.
+    pub fn new(runtime: Handle, house: Arc<House>, describe: impl Into<String>) -> Embedded {
+        let session = Session::new(house.first(), "root");
+        Embedded { runtime, house, session, describe: describe.into() }
+    }
+}
+
+fn fault(severity: &str, error: SqlError) -> Fault {
+    Fault {
+        severity: severity.into(),
+        sqlstate: error.sqlstate.into(),
+        message: error.message,
+        detail: error.detail,
+        hint: error.hint,
+        position: error.position,
+    }
+}
+
+fn heading(column: &Column) -> Heading {
+    let number = matches!(column.ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_));
+    Heading { name: column.name.clone(), number: Some(number) }
+}
+
+async fn run(session: &mut Session, sql: &str) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    let mut open: Option<Vec<Vec<Option<String>>>> = None;
+    session.start(sql);
+    loop {
+        let next = tokio::select! {
+            next = session.next() => Some(next),
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        let response = match next {
+            Some(Some(response)) => response,
+            Some(None) => return answers,
+            None => {
+                let error = if session.interrupt() {
+                    SqlError::new("40003", "interrupted during COMMIT: whether it took effect is not known")
+                } else {
+                    SqlError::new("57014", "canceling statement due to user request")
+                };
+                answers.push(Answer::Failed(fault("ERROR", error)));
+                return answers;
+            }
+        };
+        match response {
+            Response::Rows { columns, rows, done } => {
+                let all = open.get_or_insert_default();
+                all.extend(rows.iter().map(|row| -> Vec<Option<String>> {
+                    row.iter().zip(columns.iter()).map(|(datum, column)| datum.to_text(column.ty)).collect()
+                }));
+                if let Some(tag) = done {
+                    let rows = open.take().unwrap_or_default();
+                    answers.push(Answer::Rows { headings: columns.iter().map(heading).collect(), rows, tag });
+                }
+            }
+            Response::Complete(tag) => answers.push(Answer::Done(tag)),
+            Response::Notice(notice) => {
+                let severity = if notice.sqlstate == "00000" { "NOTICE" } else { "WARNING" };
+                answers.push(Answer::Notice(fault(severity, notice)));
+            }
+            Response::Failed(error) => answers.push(Answer::Failed(fault("ERROR", error))),
+            Response::CopyIn { .. } => {
+                let error = session.copy_fail("this shell has no COPY; use INSERT, or psql on a server").await;
+                answers.push(Answer::Failed(fault("ERROR", error)));
+            }
+            Response::Empty => {}
+        }
+    }
+}
+
+impl Backend for Embedded {
+    fn run(&mut self, sql: &str) -> Vec<Answer> {
+        self.runtime.block_on(run(&mut self.session, sql))
+    }
+
+    fn database(&self) -> &str {
+        self.session.engine().name()
+    }
+
+    fn state(&self) -> State {
+        match self.session.status() {
+            Status::Idle => State::Idle,
+            Status::InTransaction => State::InTransaction,
+            Status::Failed => State::Failed,
+        }
+    }
+
+    fn connect(&mut self, database: &str) -> Result<(), String> {
+        let engine = self.house.find(database).ok_or_else(|| {
+            format!("database \"{database}\" does not exist; there are: {}", self.house.list().join(", "))
+        })?;
+        self.session = Session::new(engine, "root");
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        format!("Database \"{}\", {}.", self.database(), self.describe)
+    }
+}
