@@ -113,17 +113,17 @@ impl<M: Machine> Outbox<M> {
         self.effects.drain(..)
     }
 
-    /// Lets a machine that is part of another speak through the whole's outbox: `embed` wraps each of its effects.
-    /// Positions are the whole's, so that one `on_durable` serves every part.
+    /// Lets a machine that is part of another speak through the whole's outbox: `embed` wraps each of its effects, or keeps it for
+    /// the whole itself. Positions are the whole's, so that one `on_durable` serves every part.
     pub fn lend<P: Machine, R>(
         &mut self,
         step: impl FnOnce(&mut Outbox<P>) -> R,
-        mut embed: impl FnMut(Effect<P>) -> Effect<M>,
+        embed: impl FnMut(Effect<P>) -> Option<Effect<M>>,
     ) -> R {
         let mut part = Outbox { effects: Vec::new(), persisted: self.persisted };
         let result = step(&mut part);
         self.persisted = part.persisted;
-        self.effects.extend(part.effects.into_iter().map(&mut embed));
+        self.effects.extend(part.effects.into_iter().filter_map(embed));
         result
     }
 }

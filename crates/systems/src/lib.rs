@@ -1,1 +1,7 @@
 //! One page per named system: which bricks meet.
+//!
+//! A system is a recipe: it introduces a concurrency control (`txn`) to a way of agreeing (`replication`), and decides nothing that either of
+//! them could decide. A database chooses its recipe when it is created; what stands above sees the same
+//! [`Transaction`](meridian_txn::Transaction) whichever runs. So far there is one: [`spanner`].
+
+pub mod spanner;

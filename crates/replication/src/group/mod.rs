@@ -32,7 +32,7 @@ mod messages;
 
 use crate::Majority;
 use entries::Entries;
-use meridian_machine::{Address, DatabaseId, Effect, Health, Machine, NodeId, Outbox, Position, Reading, ShardId};
+use meridian_machine::{Address, DatabaseId, Health, Machine, NodeId, Outbox, Position, Reading, ShardId};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Term};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -885,25 +885,5 @@ impl Machine for Group {
             self.announce(now, out);
             self.acknowledge(out);
         }
-    }
-}
-
-/// Lets an owner embed the group's effects among its own.
-pub fn embed<M: Machine>(
-    effect: Effect<Group>,
-    message: impl Fn(Message) -> M::Message,
-    timer: impl Fn(Timer) -> M::Timer,
-    record: impl Fn(Record) -> M::Record,
-    event: impl FnOnce(Event) -> Effect<M>,
-) -> Effect<M> {
-    match effect {
-        Effect::Send { to, message: said } => Effect::Send { to, message: message(said) },
-        Effect::SendBefore { deadline, to, message: said } => {
-            Effect::SendBefore { deadline, to, message: message(said) }
-        }
-        Effect::Arm { timer: what, at } => Effect::Arm { timer: timer(what), at },
-        Effect::Disarm { timer: what } => Effect::Disarm { timer: timer(what) },
-        Effect::Persist { position, record: what } => Effect::Persist { position, record: record(what) },
-        Effect::Do(what) => event(what),
     }
 }

@@ -1,0 +1,30 @@
+//! Spanner, in its first form: one group for each database.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what is time | an interval |
+//! | who orders conflicts | the lock table at the leader (wound-wait) |
+//! | what carries agreement | a leader-based group under a timed lease |
+//! | when does a commit show | when it is agreed and its timestamp has surely passed (commit wait) |
+//!
+//! ```text
+//!   Commit ─▶ exclusive locks ─▶ commit_at ≥ now.latest, above all before, below the lease's end ─▶ propose     one step (Trap A.5-4)
+//!                                                    agreed ─▶ install everywhere
+//!                                       TT.after(commit_at) ─▶ visible: locks released, answered
+//! ```
+//!
+//! 1. Timestamps grow in the order of the log; a new leader starts above everything in it, whatever its clock says (Trap A.5-2).
+//! 2. Nothing is answered or shown before `TT.after(commit_at)` (I3). The wait overlaps agreement.
+//! 3. A snapshot "now" is the newest visible commit: everything acknowledged is in it, nothing in commit wait is, and
+//!    nothing at or below it can appear any more (I1; Trap A.5-6).
+//! 4. A snapshot at a given timestamp first has a floor agreed on, so that no later leader assigns at or below it (I4).
+//! 5. Locks belong to one leadership: a request that bears another's number is refused (Trap A.5-7).
+//! 6. The log names the transaction of each commit, so that a repeated request hears the same timestamp (Trap A.5-11).
+//!
+//! **Not here yet.** Several groups and two-phase commit; reads at followers.
+
+mod records;
+mod replica;
+
+pub use records::{Agreed, Damaged};
+pub use replica::{Effect, Message, Readable, Replica, Timer};
