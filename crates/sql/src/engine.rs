@@ -1,5 +1,7 @@
 //! One database as its sessions share it.
 
+use crate::analytic::Analytic;
+use crate::catalog::Cache;
 use meridian_txn::Database;
 use std::sync::Arc;
 
@@ -7,12 +9,20 @@ use std::sync::Arc;
 pub struct Engine {
     name: String,
     database: Arc<dyn Database>,
+    analytic: Option<Arc<dyn Analytic>>,
+    pub(crate) cache: Cache,
 }
 
 impl Engine {
     /// A database of a name.
     pub fn new(name: impl Into<String>, database: Arc<dyn Database>) -> Self {
-        Engine { name: name.into(), database }
+        Engine { name: name.into(), database, analytic: None, cache: Cache::default() }
+    }
+
+    /// The same with an engine for analytical queries.
+    pub fn with_analytic(mut self, analytic: Arc<dyn Analytic>) -> Self {
+        self.analytic = Some(analytic);
+        self
     }
 
     /// Its name.
@@ -23,5 +33,10 @@ impl Engine {
     /// Where transactions begin.
     pub fn database(&self) -> &Arc<dyn Database> {
         &self.database
+    }
+
+    /// The engine for analytical queries.
+    pub fn analytic(&self) -> Option<&Arc<dyn Analytic>> {
+        self.analytic.as_ref()
     }
 }

@@ -1,23 +1,69 @@
 //! A session: one client's settings, prepared statements, portals and transaction.
+//!
+//! Outside BEGIN … COMMIT, the statements of one simple query, or between two Syncs, share an implicit transaction. As long as
+//! they only read, it takes no locks; the first that writes begins another.
 
+use crate::compile::{Compiled, Plan};
+use crate::copy::Copying;
 use crate::datum::Datum;
 use crate::engine::Engine;
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
+use crate::expr::Facts;
+use crate::names;
+use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
-use std::collections::VecDeque;
+use crate::run::Portal;
+use crate::settings::Settings;
+use crate::types::Type;
+use crate::work::Work;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+/// How many rows of a simple query's result are answered at once.
+const CHUNK_ROWS: usize = 1000;
+
+pub(crate) struct Prepared {
+    pub(crate) sql: Arc<str>,
+    /// `None` for an empty statement.
+    pub(crate) compiled: Option<Arc<Compiled>>,
+}
 
 /// One client's session.
 pub struct Session {
-    engine: Arc<Engine>,
-    user: String,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) facts: Facts,
+    pub(crate) settings: Settings,
+    pub(crate) work: Option<Work>,
+    pub(crate) prepared: HashMap<String, Prepared>,
+    pub(crate) portals: HashMap<String, Portal>,
+    pub(crate) copying: Option<Copying>,
+    pub(crate) notices: VecDeque<SqlError>,
+    queue: VecDeque<Parsed>,
     waiting: VecDeque<Response>,
+    running: Option<Portal>,
+    simple: bool,
+    sql: Arc<str>,
 }
 
 impl Session {
     /// A session of a user on a database.
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
-        Session { engine, user: user.into(), waiting: VecDeque::new() }
+        let facts = Facts { user: user.into(), database: engine.name().into() };
+        Session {
+            engine,
+            facts,
+            settings: Settings::default(),
+            work: None,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            copying: None,
+            notices: VecDeque::new(),
+            queue: VecDeque::new(),
+            waiting: VecDeque::new(),
+            running: None,
+            simple: false,
+            sql: Arc::from(""),
+        }
     }
 
     /// The database.
@@ -27,111 +73,302 @@ impl Session {
 
     /// The user.
     pub fn user(&self) -> &str {
-        &self.user
+        &self.facts.user
     }
 
     /// For ReadyForQuery.
     pub fn status(&self) -> Status {
-        Status::Idle
+        match &self.work {
+            Some(work) if work.explicit && work.failed => Status::Failed,
+            Some(work) if work.explicit => Status::InTransaction,
+            _ => Status::Idle,
+        }
     }
 
     /// A setting's value as SHOW prints it.
-    pub fn setting(&self, _name: &str) -> Option<String> {
-        None
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.settings.get(name).map(Into::into)
     }
 
     /// Sets a setting: a start-up parameter, or SET.
-    pub fn set(&mut self, name: &str, _value: &str) -> Result<(), SqlError> {
-        Err(SqlError::unsupported(format!("the setting \"{name}\"")))
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
+        self.settings.set(name, value)
     }
 
     /// Starts a simple query, of any number of statements; its answers come from [`Session::next`].
     pub fn start(&mut self, sql: &str) {
-        self.waiting.push_back(if sql.trim().is_empty() {
-            Response::Empty
-        } else {
-            Response::Failed(SqlError::unsupported("this statement"))
-        });
+        self.sql = Arc::from(sql);
+        self.simple = true;
+        self.queue.clear();
+        self.waiting.clear();
+        self.running = None;
+        match parse::statements(sql) {
+            Ok(statements) if statements.is_empty() => self.waiting.push_back(Response::Empty),
+            Ok(statements) => self.queue.extend(statements),
+            Err(error) => {
+                self.fail();
+                self.waiting.push_back(Response::Failed(error));
+            }
+        }
     }
 
     /// The next answer of a simple query; `None` when it is over, and then its implicit transaction is, too. After
     /// [`Response::CopyIn`], copy data are to be sent before asking again.
     pub async fn next(&mut self) -> Option<Response> {
-        self.waiting.pop_front()
+        loop {
+            if let Some(response) = self.waiting.pop_front() {
+                return Some(response);
+            }
+            if let Some(notice) = self.notices.pop_front() {
+                return Some(Response::Notice(notice));
+            }
+            if self.copying.is_some() {
+                return None;
+            }
+            let step = match self.running.take() {
+                Some(portal) => self.go_on(portal).await,
+                None => match self.queue.pop_front() {
+                    Some(parsed) => self.begin_next(parsed).await,
+                    None if self.simple => {
+                        self.simple = false;
+                        match self.finish_implicit().await {
+                            Ok(()) => return self.notices.pop_front().map(Response::Notice),
+                            Err(error) => Err(error),
+                        }
+                    }
+                    None => return None,
+                },
+            };
+            match step {
+                Ok(response) if self.notices.is_empty() => return Some(response),
+                Ok(response) => self.waiting.push_back(response),
+                Err(error) => {
+                    let error = names::settle_position(error, &self.sql);
+                    self.fail();
+                    self.queue.clear();
+                    self.simple = false;
+                    return Some(Response::Failed(error));
+                }
+            }
+            if let Some(notice) = self.notices.pop_front() {
+                return Some(Response::Notice(notice));
+            }
+        }
     }
 
-    /// Runs a simple query and collects its answers.
+    async fn begin_next(&mut self, parsed: Parsed) -> Result<Response, SqlError> {
+        self.refuse_if_failed(&parsed)?;
+        let compiled = self.compile(Arc::new(parsed), Arc::from([])).await?;
+        if !compiled.params.is_empty() {
+            return Err(SqlError::new(state::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+        let last = self.queue.is_empty();
+        self.go_on_last(Portal::new(compiled, Arc::from([])), last).await
+    }
+
+    async fn go_on(&mut self, portal: Portal) -> Result<Response, SqlError> {
+        let last = self.queue.is_empty();
+        self.go_on_last(portal, last).await
+    }
+
+    /// Runs a statement of a simple query. When it is the last one, the implicit transaction ends before its answer is given, so that
+    /// no success is claimed before it is durable.
+    async fn go_on_last(&mut self, mut portal: Portal, last: bool) -> Result<Response, SqlError> {
+        let response = self.run(&mut portal, CHUNK_ROWS).await?;
+        match &response {
+            Response::Rows { done: None, .. } => self.running = Some(portal),
+            Response::CopyIn { .. } => {}
+            _ if last => self.finish_implicit().await?,
+            _ => {}
+        }
+        Ok(response)
+    }
+
+    /// Runs a simple query and collects its answers, up to the point where COPY wants data.
     pub async fn simple(&mut self, sql: &str) -> Vec<Response> {
         self.start(sql);
         let mut responses = Vec::new();
         while let Some(response) = self.next().await {
-            let copy = matches!(response, Response::CopyIn { .. });
             responses.push(response);
-            if copy {
-                break;
-            }
         }
         responses
     }
 
+    fn refuse_if_failed(&self, parsed: &Parsed) -> Result<(), SqlError> {
+        if self.work.as_ref().is_some_and(|work| work.failed) && !parse::ends_transaction(&parsed.statement) {
+            return Err(SqlError::new(
+                state::FAILED_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        Ok(())
+    }
+
     /// Prepares a statement under a name ("" is overwritten freely). `params` are declared type ids, 0 where not declared.
-    pub async fn parse(&mut self, _name: &str, _sql: &str, _params: &[u32]) -> Result<(), SqlError> {
-        Err(SqlError::unsupported("this statement"))
+    pub async fn parse(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
+        let result = self.parse_inner(name, sql, params).await;
+        result.map_err(|error| {
+            self.fail();
+            names::settle_position(error, sql)
+        })
+    }
+
+    async fn parse_inner(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            return Err(SqlError::new(
+                state::DUPLICATE_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let mut statements = parse::statements(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(state::SYNTAX, "cannot insert multiple commands into a prepared statement"));
+        }
+        let compiled = match statements.pop() {
+            None => None,
+            Some(parsed) => {
+                self.refuse_if_failed(&parsed)?;
+                let declared: Arc<[Option<Type>]> = params.iter().map(|oid| Type::from_oid(*oid)).collect();
+                Some(self.compile(Arc::new(parsed), declared).await?)
+            }
+        };
+        self.prepared.insert(name.into(), Prepared { sql: Arc::from(sql), compiled });
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<&Prepared, SqlError> {
+        self.prepared
+            .get(name)
+            .ok_or_else(|| SqlError::new(state::NO_STATEMENT, format!("prepared statement \"{name}\" does not exist")))
     }
 
     /// What a prepared statement takes and returns.
     pub fn describe_statement(&self, name: &str) -> Result<Description, SqlError> {
-        Err(SqlError::new("26000", format!("prepared statement \"{name}\" does not exist")))
+        Ok(match &self.find(name)?.compiled {
+            Some(compiled) => Description { params: compiled.params.clone(), columns: compiled.columns.clone() },
+            None => Description { params: Arc::from([]), columns: None },
+        })
     }
 
     /// The columns of a portal, `None` when it returns no rows.
     pub fn describe_portal(&self, name: &str) -> Result<Option<Arc<[Column]>>, SqlError> {
-        Err(SqlError::new("34000", format!("portal \"{name}\" does not exist")))
+        let missing = || SqlError::new(state::NO_PORTAL, format!("portal \"{name}\" does not exist"));
+        Ok(self.portals.get(name).ok_or_else(missing)?.columns())
     }
 
     /// Binds parameters, already of the types that [`Session::describe_statement`] says, to a prepared statement.
-    pub fn bind(&mut self, _portal: &str, statement: &str, _params: Vec<Datum>) -> Result<(), SqlError> {
-        Err(SqlError::new("26000", format!("prepared statement \"{statement}\" does not exist")))
+    pub fn bind(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<(), SqlError> {
+        let prepared = self.find(statement)?;
+        let wanted = prepared.compiled.as_ref().map_or(0, |compiled| compiled.params.len());
+        if params.len() != wanted {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {wanted}",
+                params.len()
+            );
+            self.fail();
+            return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
+        }
+        let mut bound = match &prepared.compiled {
+            Some(compiled) => Portal::new(compiled.clone(), params.into()),
+            None => Portal::empty(),
+        };
+        bound.statement = statement.into();
+        self.portals.insert(portal.into(), bound);
+        Ok(())
     }
 
     /// Runs a portal, or goes on with it: at most `max_rows` rows, 0 for all. One answer; its `done` tells whether there are more.
     /// After an error, the caller skips messages until Sync.
-    pub async fn execute(&mut self, portal: &str, _max_rows: usize) -> Result<Response, SqlError> {
-        Err(SqlError::new("34000", format!("portal \"{portal}\" does not exist")))
+    pub async fn execute(&mut self, portal: &str, max_rows: usize) -> Result<Response, SqlError> {
+        let Some(mut running) = self.portals.remove(portal) else {
+            return Err(SqlError::new(state::NO_PORTAL, format!("portal \"{portal}\" does not exist")));
+        };
+        let max = if max_rows == 0 { usize::MAX } else { max_rows };
+        let result = match running.source() {
+            None => return Ok(Response::Empty),
+            Some(parsed) => match self.refuse_if_failed(parsed) {
+                Ok(()) => self.run(&mut running, max).await,
+                Err(error) => Err(error),
+            },
+        };
+        match result {
+            Ok(response) => {
+                // What was compiled anew because the catalog changed serves the next execution, too.
+                if let (Some(prepared), Some(compiled)) = (self.prepared.get_mut(&running.statement), &running.compiled)
+                    && prepared.compiled.as_ref().is_some_and(|old| !Arc::ptr_eq(old, compiled))
+                {
+                    prepared.compiled = Some(compiled.clone());
+                }
+                if let Response::Rows { done: None, .. } = &response {
+                    self.portals.insert(portal.into(), running);
+                }
+                Ok(response)
+            }
+            Err(error) => {
+                self.fail();
+                let sql = self.prepared.get(&running.statement).map(|prepared| prepared.sql.clone());
+                Err(names::settle_position(error, sql.as_deref().unwrap_or("")))
+            }
+        }
+    }
+
+    /// The notices since the last call, for the extended protocol; a simple query answers them itself.
+    pub fn take_notices(&mut self) -> Vec<SqlError> {
+        self.notices.drain(..).collect()
     }
 
     /// Forgets a prepared statement.
-    pub fn close_statement(&mut self, _name: &str) {}
+    pub fn close_statement(&mut self, name: &str) {
+        self.prepared.remove(name);
+    }
 
     /// Forgets a portal.
-    pub fn close_portal(&mut self, _name: &str) {}
+    pub fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name);
+    }
 
     /// Sync: commits what ran outside a transaction block, or rolls it back after an error.
     pub async fn sync(&mut self) -> Result<(), SqlError> {
-        Ok(())
+        if self.work.as_ref().is_some_and(|work| work.explicit) {
+            return Ok(());
+        }
+        self.portals.clear();
+        self.finish_implicit().await
     }
 
-    /// The wire says: the future of [`Session::next`], [`Session::execute`], [`Session::sync`] or a `copy_…` was dropped before it was ready
-    /// (cancel, timeout), or the wire found an error of its own (a parameter that cannot be read). What ran is rolled back, the
-    /// rest of a simple query is dropped, and a transaction block is failed. True when a commit was under way already: its
-    /// outcome is unknown, and the wire answers 40003 instead of 57014.
-    pub fn interrupt(&mut self) -> bool {
+    /// A statement was cancelled, its future dropped: the transaction is in its failed state. The answer for the client.
+    pub fn interrupt(&mut self) -> SqlError {
+        self.fail();
+        self.queue.clear();
         self.waiting.clear();
-        false
+        self.running = None;
+        self.copying = None;
+        self.simple = false;
+        SqlError::new(state::CANCELED, "canceling statement due to user request")
     }
 
-    /// Rows of COPY FROM STDIN, cut anywhere.
-    pub async fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
-        Err(SqlError::new("08P01", "no COPY is in progress"))
+    /// An implicit transaction is rolled back, an explicit one waits for ROLLBACK.
+    pub(crate) fn fail(&mut self) {
+        self.copying = None;
+        match &mut self.work {
+            Some(work) if work.explicit => work.failed = true,
+            _ => self.work = None,
+        }
     }
 
-    /// The end of the rows: answers with the command tag.
-    pub async fn copy_done(&mut self) -> Result<Response, SqlError> {
-        Err(SqlError::new("08P01", "no COPY is in progress"))
+    /// A COPY failed: nothing of the simple query goes on.
+    pub(crate) fn abandon_copy(&mut self) {
+        self.fail();
+        self.queue.clear();
+        self.simple = false;
     }
 
-    /// The client gave up: the COPY fails with its message.
-    pub async fn copy_fail(&mut self, message: &str) -> SqlError {
-        SqlError::new("57014", format!("COPY from stdin failed: {message}"))
+    /// Whether no statement of the simple query is left.
+    pub(crate) fn is_last(&self) -> bool {
+        self.simple && self.queue.is_empty()
+    }
+
+    pub(crate) fn is_write(compiled: &Compiled) -> bool {
+        !matches!(compiled.plan, Plan::Control) && !compiled.only_reads()
     }
 }

@@ -1,0 +1,137 @@
+//! Casts, implicit, on assignment, and explicit.
+
+use crate::datetime::DAY_US;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::number;
+use crate::types::Type;
+use rust_decimal::RoundingStrategy;
+use rust_decimal::prelude::ToPrimitive;
+
+/// Whether a value of one type can become another without being asked: number to wider number, text to text, date to timestamp.
+pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
+    let rank = |ty| match ty {
+        Type::Int2 => Some(1),
+        Type::Int4 => Some(2),
+        Type::Int8 => Some(3),
+        Type::Numeric(_) => Some(4),
+        Type::Float8 => Some(5),
+        _ => None,
+    };
+    from.base() == to.base()
+        || (from.is_text() && to.is_text())
+        || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
+        || matches!(
+            (from, to),
+            (Type::Date, Type::Timestamp | Type::TimestampTz) | (Type::Timestamp, Type::TimestampTz)
+        )
+}
+
+/// Whether a value of one type may be stored in a column of another.
+pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
+    let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
+    is_implicit(from, to) || (from.is_number() && to.is_number()) || (in_time(from) && in_time(to)) || to.is_text()
+}
+
+/// Whether an explicit cast exists.
+pub(crate) fn exists(from: Type, to: Type) -> bool {
+    is_assignable(from, to)
+        || from.is_text()
+        || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
+}
+
+/// Converts a value. An implicit conversion or assignment refuses text that is too long; an explicit one cuts it.
+pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlError> {
+    let cannot = |datum: &Datum| {
+        let from = datum.type_of().map_or("unknown", Type::name);
+        SqlError::new(state::CANNOT_COERCE, format!("cannot cast type {from} to {}", ty.name()))
+    };
+    Ok(match (datum, ty) {
+        (Datum::Null, _) => Datum::Null,
+        (same @ Datum::Bool(_), Type::Bool)
+        | (same @ Datum::Int2(_), Type::Int2)
+        | (same @ Datum::Int4(_), Type::Int4)
+        | (same @ Datum::Int8(_), Type::Int8)
+        | (same @ Datum::Float8(_), Type::Float8)
+        | (same @ Datum::Numeric(_), Type::Numeric(None))
+        | (same @ Datum::Bytes(_), Type::Bytea)
+        | (same @ Datum::Uuid(_), Type::Uuid)
+        | (same @ Datum::Date(_), Type::Date)
+        | (same @ Datum::Timestamp(_), Type::Timestamp)
+        | (same @ Datum::TimestampTz(_), Type::TimestampTz)
+        | (same @ Datum::Text(_), Type::Text | Type::Varchar(None)) => same,
+        (Datum::Text(text), Type::Varchar(Some(limit))) => match limited(&text, limit, explicit, ty)? {
+            Some(cut) => Datum::text(cut),
+            None => Datum::Text(text),
+        },
+        (Datum::Text(text), Type::Char(limit)) => {
+            let trimmed = text.trim_end_matches(' ');
+            let cut = if limit > 0 { limited(trimmed, limit, explicit, ty)? } else { None };
+            match cut {
+                Some(cut) => Datum::text(cut.trim_end_matches(' ')),
+                None if trimmed.len() == text.len() => Datum::Text(text),
+                None => Datum::text(trimmed),
+            }
+        }
+        (Datum::Text(text), to) => cast(Datum::from_text(to, &text)?, to, explicit)?,
+        (Datum::Bool(b), Type::Int4) => Datum::Int4(b.into()),
+        (Datum::Int4(n), Type::Bool) => Datum::Bool(n != 0),
+        (other, to) if to.is_text() => {
+            let text = match other {
+                Datum::Bool(b) => if b { "true" } else { "false" }.to_owned(),
+                ref other => other.to_text(Type::Text).unwrap_or_default(),
+            };
+            cast(Datum::text(text), to, explicit)?
+        }
+        (number, Type::Int2 | Type::Int4 | Type::Int8) => match number {
+            Datum::Float8(x) => {
+                let rounded = x.round_ties_even();
+                if !(rounded.abs() < 1e19) {
+                    return Err(number::overflow(ty));
+                }
+                number::integer(ty, rounded as i128)?
+            }
+            Datum::Numeric(n) => {
+                let whole = n.round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
+                number::integer(ty, whole.to_i128().ok_or_else(|| number::overflow(ty))?)?
+            }
+            other => number::integer(ty, other.as_i64().ok_or_else(|| cannot(&other))?.into())?,
+        },
+        (number, Type::Float8) => Datum::Float8(number.as_f64().ok_or_else(|| cannot(&number))?),
+        (
+            number @ (Datum::Float8(_) | Datum::Numeric(_) | Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_)),
+            Type::Numeric(limit),
+        ) => {
+            let n = number::to_decimal(&number)?;
+            let Some((precision, scale)) = limit else { return Ok(Datum::Numeric(n)) };
+            let mut n = n.round_dp_with_strategy(scale.into(), RoundingStrategy::MidpointAwayFromZero);
+            n.rescale(scale.into());
+            let bound = 10i128.checked_pow(precision.into());
+            if n.scale() != u32::from(scale) || bound.is_some_and(|bound| n.mantissa().abs() >= bound) {
+                return Err(SqlError::new(state::OUT_OF_RANGE, "numeric field overflow").detail(format!(
+                    "A field with precision {precision}, scale {scale} must round to an absolute value less than 10^{}.",
+                    i32::from(precision) - i32::from(scale)
+                )));
+            }
+            Datum::Numeric(n)
+        }
+        (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(number::midnight(days)),
+        (Datum::Date(days), Type::TimestampTz) => Datum::TimestampTz(number::midnight(days)),
+        (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Date) => Datum::Date(us.div_euclid(DAY_US) as i32),
+        (Datum::Timestamp(us), Type::TimestampTz) => Datum::TimestampTz(us),
+        (Datum::TimestampTz(us), Type::Timestamp) => Datum::Timestamp(us),
+        (other, _) => return Err(cannot(&other)),
+    })
+}
+
+/// The text cut to a limit; `None` when it fits. What is cut by assignment may only be blanks.
+fn limited(text: &str, limit: u32, explicit: bool, ty: Type) -> Result<Option<&str>, SqlError> {
+    if text.len() <= limit as usize {
+        return Ok(None);
+    }
+    let Some((at, _)) = text.char_indices().nth(limit as usize) else { return Ok(None) };
+    if !explicit && text[at..].chars().any(|c| c != ' ') {
+        return Err(SqlError::new(state::STRING_TOO_LONG, format!("value too long for type {ty}")));
+    }
+    Ok(Some(&text[..at]))
+}

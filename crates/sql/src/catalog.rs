@@ -1,0 +1,316 @@
+//! Descriptors of tables and indexes: rows of the database itself, under its own protocol, so that DDL is transactional.
+//!
+//! Each table has a fence row that holds its version. Whoever reads or writes the table reads the fence under a shared lock in the
+//! same transaction; DDL writes it. So a plan made for another version is noticed, and DDL waits for those who use the table.
+
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::key;
+use crate::kv;
+use crate::types::Type;
+use meridian_mvcc::Key;
+use meridian_txn::{Lock, Transaction};
+use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// A table as its descriptor tells it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Table {
+    /// Its id, for ever.
+    #[n(0)]
+    pub id: u32,
+    /// Counts the changes of this descriptor.
+    #[n(1)]
+    pub version: u64,
+    /// Its name.
+    #[n(2)]
+    pub name: String,
+    /// Where its rows lie.
+    #[n(3)]
+    pub storage: u32,
+    /// Its columns.
+    #[n(4)]
+    pub columns: Vec<ColumnDef>,
+    /// Its primary key; without one, rows lie under hidden ids.
+    #[n(5)]
+    pub primary: Option<Index>,
+    /// Its secondary indexes.
+    #[n(6)]
+    pub indexes: Vec<Index>,
+    #[cbor(skip)]
+    stored: Vec<usize>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct ColumnDef {
+    /// Its name.
+    #[n(0)]
+    pub name: String,
+    /// Its type.
+    #[n(1)]
+    #[cbor(with = "type_codec")]
+    pub ty: Type,
+    /// Whether it refuses NULL.
+    #[n(2)]
+    pub not_null: bool,
+    /// The text of its DEFAULT.
+    #[n(3)]
+    pub default: Option<String>,
+}
+
+/// An index, or the primary key (whose storage is the table's).
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Index {
+    /// Its id, and where its entries lie.
+    #[n(0)]
+    pub id: u32,
+    /// Its name.
+    #[n(1)]
+    pub name: String,
+    /// What it orders by.
+    #[n(2)]
+    pub columns: Vec<IndexPart>,
+    /// Whether no two rows agree in it.
+    #[n(3)]
+    pub unique: bool,
+}
+
+/// A column of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
+pub struct IndexPart {
+    /// The number of the column, from 0.
+    #[n(0)]
+    pub column: u32,
+    /// Largest first.
+    #[n(1)]
+    pub descending: bool,
+}
+
+mod type_codec {
+    use crate::types::Type;
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    pub(super) fn encode<C, W: Write>(ty: &Type, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+        e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok()
+    }
+
+    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Type, DecodeError> {
+        d.array()?;
+        let (oid, modifier) = (d.u32()?, d.i32()?);
+        let ty = Type::from_oid(oid).ok_or_else(|| DecodeError::message("unknown type"))?;
+        Ok(match (ty, modifier) {
+            (ty, ..4) => ty,
+            (Type::Varchar(_), n) => Type::Varchar(Some(n as u32 - 4)),
+            (Type::Char(_), n) => Type::Char(n as u32 - 4),
+            (Type::Numeric(_), n) => Type::Numeric(Some((((n - 4) >> 16) as u16, (n - 4) as u16))),
+            (ty, _) => ty,
+        })
+    }
+}
+
+impl Table {
+    /// Fills what is derived from the rest. To be called after every change of columns or primary key.
+    pub(crate) fn settle(&mut self) {
+        let in_key = |column: usize| {
+            key::is_exact(self.columns[column].ty)
+                && self.primary.as_ref().is_some_and(|p| p.columns.iter().any(|part| part.column as usize == column))
+        };
+        self.stored = (0..self.columns.len()).filter(|column| !in_key(*column)).collect();
+    }
+
+    pub(crate) fn new(id: u32, name: &str, columns: Vec<ColumnDef>) -> Self {
+        let mut table = Table {
+            id,
+            version: 1,
+            name: name.into(),
+            storage: id,
+            columns,
+            primary: None,
+            indexes: Vec::new(),
+            stored: Vec::new(),
+        };
+        table.settle();
+        table
+    }
+
+    /// The columns that the stored value holds.
+    pub(crate) fn stored(&self) -> &[usize] {
+        &self.stored
+    }
+
+    /// The number of a column.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The key of a row under the primary key, with the storage's prefix. Without a primary key the caller makes an id.
+    pub(crate) fn row_key(&self, row: &[Datum]) -> Option<Vec<u8>> {
+        let primary = self.primary.as_ref()?;
+        let mut out = kv::storage_prefix(self.storage);
+        for part in &primary.columns {
+            key::write(&row[part.column as usize], part.descending, &mut out);
+        }
+        Some(out)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Table, SqlError> {
+        let wrong = |why: &dyn std::fmt::Display| SqlError::corrupted(format!("a table's descriptor: {why}"));
+        let mut table: Table = minicbor::decode(bytes).map_err(|e| wrong(&e))?;
+        let parts = table.primary.iter().chain(&table.indexes).flat_map(|index| &index.columns);
+        if parts.into_iter().any(|part| part.column as usize >= table.columns.len()) {
+            return Err(wrong(&"an index of a column that is not there"));
+        }
+        table.settle();
+        Ok(table)
+    }
+}
+
+impl Index {
+    /// The entry of a row: its key, and whether that alone must be unique. The value of every entry is the row's key without prefix.
+    pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> (Vec<u8>, bool) {
+        let mut out = kv::storage_prefix(self.id);
+        let mut nulls = false;
+        for part in &self.columns {
+            let datum = &row[part.column as usize];
+            nulls |= datum.is_null();
+            key::write(datum, part.descending, &mut out);
+        }
+        let unique = self.unique && !nulls;
+        if !unique {
+            out.extend(row_key);
+        }
+        (out, unique)
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
+pub(crate) struct Relation {
+    #[n(0)]
+    pub(crate) id: u32,
+    /// The table of an index; its own id for a table.
+    #[n(1)]
+    pub(crate) table: u32,
+}
+
+/// Descriptors by id and version, shared by all sessions of a database. Only committed ones enter.
+#[derive(Default)]
+pub(crate) struct Cache {
+    tables: Mutex<BTreeMap<u32, Arc<Table>>>,
+}
+
+impl Cache {
+    fn get(&self, id: u32, version: u64) -> Option<Arc<Table>> {
+        let tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tables.get(&id).filter(|table| table.version == version).cloned()
+    }
+
+    fn put(&self, table: Arc<Table>) {
+        let mut tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if tables.get(&table.id).is_none_or(|old| old.version < table.version) {
+            tables.insert(table.id, table);
+        }
+    }
+}
+
+/// The version in a table's fence; `None` when the table is gone.
+pub(crate) async fn fence(txn: &mut dyn Transaction, id: u32, lock: Lock) -> Result<Option<u64>, SqlError> {
+    let key = kv::fence_key(id);
+    let value = txn.get(&key, lock).await?;
+    value.map(|value| read_u64(&value.0)).transpose()
+}
+
+fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
+    bytes.try_into().map(u64::from_be_bytes).map_err(|_| SqlError::corrupted("a number in the catalog"))
+}
+
+/// What a name stands for, if anything.
+pub(crate) async fn relation(txn: &mut dyn Transaction, name: &str) -> Result<Option<Relation>, SqlError> {
+    let key = kv::name_key(name);
+    let Some(value) = txn.get(&key, Lock::Shared).await? else { return Ok(None) };
+    minicbor::decode(&value.0).map(Some).map_err(|e| SqlError::corrupted(format!("a name in the catalog: {e}")))
+}
+
+/// The table of an id. `clean`: the transaction has changed no descriptor, so what it reads is committed.
+pub(crate) async fn table_by_id(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    id: u32,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Arc<Table>>, SqlError> {
+    let Some(version) = fence(txn, id, lock).await? else { return Ok(None) };
+    if clean && let Some(table) = cache.get(id, version) {
+        return Ok(Some(table));
+    }
+    let key = kv::descriptor_key(id);
+    let Some(value) = txn.get(&key, Lock::Shared).await? else {
+        return Err(SqlError::corrupted(format!("table {id} has a fence and no descriptor")));
+    };
+    let table = Arc::new(Table::decode(&value.0)?);
+    if clean {
+        cache.put(table.clone());
+    }
+    Ok(Some(table))
+}
+
+/// The table of a name.
+pub(crate) async fn table_by_name(
+    txn: &mut dyn Transaction,
+    cache: &Cache,
+    name: &str,
+    clean: bool,
+    lock: Lock,
+) -> Result<Option<Arc<Table>>, SqlError> {
+    match relation(txn, name).await? {
+        Some(relation) if relation.id == relation.table => table_by_id(txn, cache, relation.id, clean, lock).await,
+        Some(_) => Err(SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not a table"))),
+        None => Ok(None),
+    }
+}
+
+/// Every name of the database, for "did you mean" and the catalog's own tables.
+pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Relation)>, SqlError> {
+    let mut names = Vec::new();
+    let mut rest = Some(kv::prefix_range(&kv::NAMES));
+    while let Some(range) = rest {
+        let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
+        for (key, value) in &chunk.rows {
+            let name = String::from_utf8_lossy(&key.0[kv::NAMES.len()..]).into_owned();
+            let relation = minicbor::decode(&value.0).map_err(|e| SqlError::corrupted(format!("a name: {e}")))?;
+            names.push((name, relation));
+        }
+        rest = chunk.rest;
+    }
+    Ok(names)
+}
+
+/// The next id, which tables and indexes share. User objects begin where PostgreSQL's do.
+pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> {
+    let key: Key = kv::to_key(kv::NEXT_ID.to_vec());
+    let next = txn.get(&key, Lock::Exclusive).await?.map(|value| read_u64(&value.0)).transpose()?.unwrap_or(16384);
+    txn.put(key, Some(kv::to_value((next + 1).to_be_bytes().to_vec())))?;
+    u32::try_from(next).map_err(|_| SqlError::new(state::TOO_LARGE, "all object ids are used up"))
+}
+
+/// Gives a name to a relation.
+pub(crate) fn put_name(txn: &mut dyn Transaction, name: &str, id: u32, table: u32) -> Result<(), SqlError> {
+    let bytes = minicbor::to_vec(Relation { id, table }).expect("invariant: writing to memory does not fail");
+    Ok(txn.put(kv::name_key(name), Some(kv::to_value(bytes)))?)
+}
+
+/// Writes a descriptor and its fence.
+pub(crate) fn put_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
+    let bytes = minicbor::to_vec(table).expect("invariant: writing to memory does not fail");
+    txn.put(kv::descriptor_key(table.id), Some(kv::to_value(bytes)))?;
+    Ok(txn.put(kv::fence_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
+}
+
+/// Marks a storage as nobody's.
+pub(crate) fn drop_storage(txn: &mut dyn Transaction, storage: u32) -> Result<(), SqlError> {
+    Ok(txn.put(kv::dropped_key(storage), Some(kv::to_value(Vec::new())))?)
+}

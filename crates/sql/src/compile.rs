@@ -1,0 +1,245 @@
+//! A parsed statement to a plan, against the catalog as a transaction sees it.
+
+use crate::analytic::AnalyticPlan;
+use crate::bind::Binder;
+use crate::catalog::{self, Table};
+use crate::dml::{Change, Insert};
+use crate::engine::Engine;
+use crate::error::{SqlError, state};
+use crate::names;
+use crate::parse::Parsed;
+use crate::response::Column;
+use crate::select::{self, Select};
+use crate::types::Type;
+use meridian_txn::{Lock, Transaction};
+use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What a statement does.
+pub(crate) enum Plan {
+    Select(Select),
+    Insert(Insert),
+    Change(Change),
+    Analytic(Arc<dyn AnalyticPlan>),
+    /// The lines, and what EXPLAIN ANALYZE runs.
+    Explain(Box<Plan>, bool),
+    /// Changes the catalog, or empties or fills tables: runs from the statement itself.
+    Schema,
+    /// Of the session: transaction control and settings.
+    Control,
+}
+
+/// A statement ready to run.
+pub(crate) struct Compiled {
+    pub(crate) source: Arc<Parsed>,
+    pub(crate) declared: Arc<[Option<Type>]>,
+    pub(crate) plan: Plan,
+    /// The tables it was planned for and their versions.
+    pub(crate) tables: Vec<(u32, u64)>,
+    pub(crate) params: Arc<[Type]>,
+    pub(crate) columns: Option<Arc<[Column]>>,
+}
+
+impl Compiled {
+    /// Whether a transaction that only reads can run it.
+    pub(crate) fn only_reads(&self) -> bool {
+        match &self.plan {
+            Plan::Select(select) => select.lock == Lock::Shared,
+            Plan::Analytic(_) | Plan::Explain(_, false) => true,
+            _ => false,
+        }
+    }
+}
+
+pub(crate) fn explain(plan: &Plan) -> Vec<String> {
+    match plan {
+        Plan::Select(select) => select.explain(),
+        Plan::Insert(_) => vec!["Insert".into()],
+        Plan::Change(change) => {
+            let mut lines = vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
+            lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
+            lines
+        }
+        Plan::Analytic(plan) => plan.explain(),
+        _ => vec!["Utility statement".into()],
+    }
+}
+
+/// The table of a name, or 42P01.
+pub(crate) async fn table(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    name: &ast::ObjectName,
+) -> Result<Arc<Table>, SqlError> {
+    let folded = names::relation(name)?;
+    if let Some(table) = catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
+        return Ok(table);
+    }
+    let mut error = SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
+    let all = catalog::names(txn).await?;
+    if let Some(near) = names::nearest(&folded, all.iter().map(|(name, _)| name.as_str())) {
+        error = error.hint(format!("Did you mean \"{near}\"?"));
+    }
+    Err(error.at(name.0.last().and_then(|part| part.as_ident()).and_then(names::position)))
+}
+
+fn only_table(factor: &TableFactor) -> Result<(&ast::ObjectName, Option<&ast::TableAlias>), SqlError> {
+    match factor {
+        TableFactor::Table { name, alias, .. } => Ok((name, alias.as_ref())),
+        other => Err(SqlError::unsupported(format!("changing {other}"))),
+    }
+}
+
+/// Compiles a statement. `clean`: the transaction has not changed the catalog.
+pub(crate) async fn compile(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    source: Arc<Parsed>,
+    declared: Arc<[Option<Type>]>,
+) -> Result<Compiled, SqlError> {
+    let (statement, explained) = match &source.statement {
+        Statement::Explain { statement, analyze, options, .. } => {
+            let analyze =
+                *analyze || options.iter().flatten().any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
+            (&**statement, Some(analyze))
+        }
+        other => (other, None),
+    };
+    let mut tables = Vec::new();
+    let (plan, params, columns) = match statement {
+        Statement::Query(query) => match select::source(query) {
+            Some(from) => {
+                let mut binder = Binder::new(&declared);
+                if let Some((name, alias)) = from {
+                    let table = table(engine, txn, clean, name).await?;
+                    tables.push((table.id, table.version));
+                    let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
+                    binder.add(table, &alias);
+                }
+                match select::compile(&mut binder, query) {
+                    Ok(select) => {
+                        let columns = select.columns.clone();
+                        (Plan::Select(select), binder.param_types(), Some(columns))
+                    }
+                    Err(error) if error.sqlstate == state::FEATURE_NOT_SUPPORTED && engine.analytic().is_some() => {
+                        analytic(engine, txn, clean, query, &declared, &mut tables).await?
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            None => analytic(engine, txn, clean, query, &declared, &mut tables).await?,
+        },
+        Statement::Insert(insert) => {
+            let TableObject::TableName(name) = &insert.table else {
+                return Err(SqlError::unsupported("inserting into anything but a table"));
+            };
+            let into = table(engine, txn, clean, name).await?;
+            tables.push((into.id, into.version));
+            let from = match insert.source.as_deref().and_then(select::source).flatten() {
+                Some((name, _)) => {
+                    let from = table(engine, txn, clean, name).await?;
+                    tables.push((from.id, from.version));
+                    Some(from)
+                }
+                None => None,
+            };
+            let (insert, binder) = Insert::compile(&declared, insert, into, from)?;
+            let columns = insert.returning.as_ref().map(|returning| returning.columns.clone());
+            (Plan::Insert(insert), binder.param_types(), columns)
+        }
+        Statement::Update(_) | Statement::Delete(_) => {
+            let factor = match statement {
+                Statement::Update(update) => &update.table.relation,
+                Statement::Delete(delete) => match &delete.from {
+                    FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => match from.as_slice() {
+                        [only] if only.joins.is_empty() => &only.relation,
+                        _ => return Err(SqlError::unsupported("deleting from several tables")),
+                    },
+                },
+                _ => return Err(SqlError::unsupported("this statement")),
+            };
+            let (name, alias) = only_table(factor)?;
+            let table = table(engine, txn, clean, name).await?;
+            tables.push((table.id, table.version));
+            let mut binder = Binder::new(&declared);
+            let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
+            binder.add(table.clone(), &alias);
+            let change = match statement {
+                Statement::Update(update) => Change::update(&mut binder, update, table)?,
+                Statement::Delete(delete) => Change::delete(&mut binder, delete, table)?,
+                _ => return Err(SqlError::unsupported("this statement")),
+            };
+            let columns = change.returning.as_ref().map(|returning| returning.columns.clone());
+            (Plan::Change(change), binder.param_types(), columns)
+        }
+        Statement::ShowVariable { variable } => {
+            let name = variable.iter().map(|ident| ident.value.to_lowercase()).collect::<Vec<_>>().join("_");
+            (Plan::Control, Arc::from([]), Some(Arc::from([Column::new(name, Type::Text)])))
+        }
+        statement if is_control(statement) => (Plan::Control, Arc::from([]), None),
+        _ => (Plan::Schema, Arc::from([]), None),
+    };
+    let (plan, columns) = match explained {
+        Some(analyze) => {
+            (Plan::Explain(Box::new(plan), analyze), Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])))
+        }
+        None => (plan, columns),
+    };
+    Ok(Compiled { source, declared, plan, tables, params, columns })
+}
+
+type Planned = (Plan, Arc<[Type]>, Option<Arc<[Column]>>);
+
+async fn analytic(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    query: &ast::Query,
+    declared: &[Option<Type>],
+    tables: &mut Vec<(u32, u64)>,
+) -> Result<Planned, SqlError> {
+    let Some(analytic) = engine.analytic() else {
+        return Err(SqlError::unsupported("this query (it needs the analytical engine, which this build leaves out)"));
+    };
+    let ctes: Vec<String> =
+        query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| names::fold(&cte.alias.name)).collect();
+    let mut relations = Vec::new();
+    let _ = ast::visit_relations(query, |name| {
+        relations.push(name.clone());
+        ControlFlow::<()>::Continue(())
+    });
+    tables.clear();
+    let mut found: Vec<Arc<Table>> = Vec::new();
+    for name in relations {
+        let folded = names::relation(&name)?;
+        if found.iter().any(|table| table.name == folded) || ctes.contains(&folded) || folded.contains('.') {
+            continue;
+        }
+        let table = table(engine, txn, clean, &name).await?;
+        tables.push((table.id, table.version));
+        found.push(table);
+    }
+    let plan = analytic.plan(query, &found, declared).await?;
+    let (params, columns) = (plan.params().into(), plan.columns());
+    Ok((Plan::Analytic(plan), params, Some(columns)))
+}
+
+/// Whether a statement concerns the session only and needs no catalog.
+pub(crate) fn is_control(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. }
+            | Statement::Set(_)
+            | Statement::Reset(_)
+            | Statement::ShowVariable { .. }
+            | Statement::Discard { .. }
+            | Statement::Deallocate { .. }
+    )
+}

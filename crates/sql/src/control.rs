@@ -1,0 +1,177 @@
+//! Statements about the session: transaction control, SET, SHOW.
+
+use crate::compile::Compiled;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::names;
+use crate::response::{Column, Response, Status};
+use crate::session::Session;
+use crate::types::Type;
+use crate::work::Work;
+use meridian_txn::{Mode, ReadAt};
+use sqlparser::ast::{self, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
+use std::sync::Arc;
+
+fn warning(sqlstate: &'static str, message: &str) -> SqlError {
+    SqlError::new(sqlstate, message)
+}
+
+pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Response, SqlError> {
+    let done = |tag: &str| Ok(Response::Complete(tag.into()));
+    match &compiled.source.statement {
+        Statement::StartTransaction { modes, begin, .. } => {
+            let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
+            if session.work.as_ref().is_some_and(|work| work.explicit) {
+                session
+                    .notices
+                    .push_back(warning(state::ACTIVE_TRANSACTION, "there is already a transaction in progress"));
+                return done(tag);
+            }
+            session.finish_implicit().await?;
+            let by_default = session.settings.get("default_transaction_read_only") == Some("on");
+            let mode = if reads_only(modes, by_default) { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
+            session.work = Some(Work::begin(&session.engine, mode, None, true).await?);
+            done(tag)
+        }
+        // Copied out first: a reference to the work must not live across the wait.
+        Statement::Commit { .. } => match session.status() {
+            Status::Failed => {
+                session.work = None;
+                done("ROLLBACK")
+            }
+            Status::InTransaction => {
+                let result = session.commit().await;
+                session.portals.clear();
+                result?;
+                done("COMMIT")
+            }
+            Status::Idle => {
+                session.notices.push_back(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
+                session.finish_implicit().await?;
+                done("COMMIT")
+            }
+        },
+        Statement::Rollback { savepoint: Some(name), .. } => {
+            block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&names::fold(name))?;
+            done("ROLLBACK")
+        }
+        Statement::Rollback { .. } => {
+            if !session.work.as_ref().is_some_and(|work| work.explicit) {
+                session.notices.push_back(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
+            }
+            session.work = None;
+            session.portals.clear();
+            done("ROLLBACK")
+        }
+        Statement::Savepoint { name } => {
+            block(session, "SAVEPOINT")?.savepoint(&names::fold(name));
+            done("SAVEPOINT")
+        }
+        Statement::ReleaseSavepoint { name } => {
+            block(session, "RELEASE SAVEPOINT")?.release(&names::fold(name))?;
+            done("RELEASE")
+        }
+        Statement::Set(set) => {
+            apply(session, set).await?;
+            done("SET")
+        }
+        Statement::Reset(reset) => {
+            match &reset.reset {
+                Reset::ALL => session.settings.reset(None),
+                Reset::ConfigurationParameter(name) => session.settings.reset(Some(&name.to_string())),
+            }
+            done("RESET")
+        }
+        Statement::ShowVariable { variable } => show(session, variable),
+        Statement::Discard { .. } => {
+            session.prepared.clear();
+            session.portals.clear();
+            session.settings.reset(None);
+            done("DISCARD ALL")
+        }
+        Statement::Deallocate { name, .. } => {
+            if name.value.eq_ignore_ascii_case("all") {
+                session.prepared.clear();
+            } else {
+                session.close_statement(&names::fold(name));
+            }
+            done("DEALLOCATE")
+        }
+        other => Err(SqlError::unsupported(other)),
+    }
+}
+
+fn reads_only(modes: &[TransactionMode], otherwise: bool) -> bool {
+    modes.iter().fold(otherwise, |before, mode| match mode {
+        TransactionMode::AccessMode(access) => *access == TransactionAccessMode::ReadOnly,
+        // Every isolation level is accepted, and runs as SERIALIZABLE.
+        TransactionMode::IsolationLevel(_) => before,
+    })
+}
+
+fn block<'a>(session: &'a mut Session, what: &str) -> Result<&'a mut Work, SqlError> {
+    session
+        .work
+        .as_mut()
+        .filter(|work| work.explicit)
+        .ok_or_else(|| SqlError::new(state::NO_TRANSACTION, format!("{what} can only be used in transaction blocks")))
+}
+
+async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
+    let text = |expr: &ast::Expr| match expr {
+        ast::Expr::Value(value) => value.value.clone().into_string().unwrap_or_else(|| value.to_string()),
+        ast::Expr::Identifier(ident) => ident.value.clone(),
+        other => other.to_string(),
+    };
+    match set {
+        Set::SingleAssignment { variable, values, .. } => {
+            let value = values.iter().map(text).collect::<Vec<_>>().join(", ");
+            session.settings.set(&variable.to_string(), &value)
+        }
+        Set::SetTimeZone { value, .. } => session.settings.set("timezone", &text(value)),
+        Set::SetNames { charset_name, .. } => session.settings.set("client_encoding", &charset_name.value),
+        Set::SetTransaction { modes, session: whole, .. } => {
+            if *whole {
+                let on = reads_only(modes, false);
+                return session.settings.set("default_transaction_read_only", if on { "on" } else { "off" });
+            }
+            let known = session.work.as_ref().map(|work| (work.explicit, work.reads_only(), work.journal.is_empty()));
+            let Some((explicit, before, untouched)) = known else { return Ok(()) };
+            let now = reads_only(modes, before);
+            if now != before && explicit {
+                if !untouched {
+                    let message = "transaction read-write mode must be set before any query";
+                    return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
+                }
+                let mode = if now { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
+                session.work = Some(Work::begin(&session.engine, mode, None, true).await?);
+            }
+            Ok(())
+        }
+        other => Err(SqlError::unsupported(other)),
+    }
+}
+
+fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError> {
+    let words: Vec<String> = variable.iter().map(|ident| ident.value.to_lowercase()).collect();
+    let name = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["time", "zone"] => "timezone".to_owned(),
+        ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
+        words => words.join("."),
+    };
+    if name == "all" {
+        let columns: Arc<[Column]> = Arc::from([Column::new("name", Type::Text), Column::new("setting", Type::Text)]);
+        let rows = session.settings.all().map(|(name, value)| vec![Datum::text(name), Datum::text(value)]).collect();
+        return Ok(Response::Rows { columns, rows, done: Some("SHOW".into()) });
+    }
+    let Some(value) = session.settings.get(&name) else {
+        let mut error =
+            SqlError::new(state::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""));
+        if let Some(near) = names::nearest(&name, session.settings.all().map(|(name, _)| name)) {
+            error = error.hint(format!("Did you mean \"{near}\"?"));
+        }
+        return Err(error);
+    };
+    let columns: Arc<[Column]> = Arc::from([Column::new(name, Type::Text)]);
+    Ok(Response::Rows { columns, rows: vec![vec![Datum::text(value)]], done: Some("SHOW".into()) })
+}

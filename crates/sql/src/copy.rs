@@ -1,0 +1,287 @@
+//! COPY … FROM STDIN in the text format: rows as they come, cut anywhere. And VACUUM.
+
+use crate::cast;
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::dml;
+use crate::error::{SqlError, state};
+use crate::expr::{Expr, Scope};
+use crate::kv;
+use crate::response::Response;
+use crate::session::Session;
+use crate::work::Work;
+use crate::{bind, compile, write};
+use meridian_txn::{Lock, Mode};
+use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
+use std::sync::Arc;
+
+/// A line longer than this is refused.
+const LONGEST_LINE_BYTES: usize = 64 << 20;
+/// How many keys one transaction of VACUUM erases.
+const VACUUM_KEYS: usize = 10_000;
+
+/// A COPY in progress.
+pub(crate) struct Copying {
+    table: Arc<Table>,
+    columns: Vec<usize>,
+    defaults: Vec<Datum>,
+    delimiter: u8,
+    null: Vec<u8>,
+    skip_header: bool,
+    partial: Vec<u8>,
+    line: u64,
+    count: u64,
+    ended: bool,
+}
+
+fn no_copy() -> SqlError {
+    SqlError::new(state::PROTOCOL_VIOLATION, "no COPY is in progress")
+}
+
+impl Session {
+    pub(crate) async fn start_copy(&mut self, statement: &Statement) -> Result<Response, SqlError> {
+        let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
+            return Err(no_copy());
+        };
+        let (CopySource::Table { table_name, columns }, false, CopyTarget::Stdin) = (source, *to, target) else {
+            return Err(SqlError::unsupported("COPY other than FROM STDIN"));
+        };
+        if !legacy_options.is_empty() {
+            return Err(SqlError::unsupported("COPY with options outside parentheses"));
+        }
+        let (mut delimiter, mut null, mut skip_header) = (b'\t', b"\\N".to_vec(), false);
+        for option in options {
+            match option {
+                CopyOption::Format(format) if format.value.eq_ignore_ascii_case("text") => {}
+                CopyOption::Freeze(_) | CopyOption::Encoding(_) => {}
+                CopyOption::Delimiter(c) if c.is_ascii() => delimiter = *c as u8,
+                CopyOption::Null(text) => null = text.clone().into_bytes(),
+                CopyOption::Header(on) => skip_header = *on,
+                other => return Err(SqlError::unsupported(format!("the COPY option {other}"))),
+            }
+        }
+        let work = self.work.as_mut().ok_or_else(no_copy)?;
+        let table = compile::table(&self.engine, work.txn.as_mut(), work.clean, table_name).await?;
+        work.is_current(&[(table.id, table.version)]).await?;
+        // Its rows are not kept, so that the transaction cannot be replayed.
+        work.settled = true;
+        let columns = dml::target_columns(&table, columns)?;
+        let scope = Scope { params: &[], now_us: work.now_us(), session: &self.facts };
+        let defaults = dml::defaults(&mut bind::Binder::new(&[]), &table)?;
+        let defaults = defaults.iter().map(|expr: &Expr| expr.eval(&[], &scope)).collect::<Result<Vec<_>, _>>()?;
+        let response = Response::CopyIn { columns: columns.len() };
+        let partial = Vec::new();
+        self.copying = Some(Copying {
+            table,
+            columns,
+            defaults,
+            delimiter,
+            null,
+            skip_header,
+            partial,
+            line: 0,
+            count: 0,
+            ended: false,
+        });
+        Ok(response)
+    }
+
+    /// Rows of COPY FROM STDIN, cut anywhere.
+    pub async fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError> {
+        let result = match (&mut self.copying, &mut self.work) {
+            (Some(copying), Some(work)) => copying.take(work, data).await,
+            _ => return Err(no_copy()),
+        };
+        if result.is_err() {
+            self.abandon_copy();
+        }
+        result
+    }
+
+    /// The end of the rows: answers with the command tag.
+    pub async fn copy_done(&mut self) -> Result<Response, SqlError> {
+        let result = match (&mut self.copying, &mut self.work) {
+            (Some(copying), Some(work)) => copying.finish(work).await,
+            _ => return Err(no_copy()),
+        };
+        let count = self.copying.as_ref().map_or(0, |copying| copying.count);
+        match result {
+            Ok(()) => {
+                self.copying = None;
+                if self.is_last() {
+                    self.finish_implicit().await?;
+                }
+                Ok(Response::Complete(format!("COPY {count}")))
+            }
+            Err(error) => {
+                self.abandon_copy();
+                Err(error)
+            }
+        }
+    }
+
+    /// The client gave up: the COPY fails with its message.
+    pub async fn copy_fail(&mut self, message: &str) -> SqlError {
+        self.abandon_copy();
+        SqlError::new(state::CANCELED, format!("COPY from stdin failed: {message}"))
+    }
+
+    /// Erases the storage of what was dropped or truncated, in transactions of bounded size.
+    pub(crate) async fn vacuum(&mut self) -> Result<Response, SqlError> {
+        if self.work.as_ref().is_some_and(|work| work.explicit) {
+            return Err(SqlError::new(state::ACTIVE_TRANSACTION, "VACUUM cannot run inside a transaction block"));
+        }
+        self.finish_implicit().await?;
+        loop {
+            let mut work = Work::begin(&self.engine, Mode::ReadWrite, None, false).await?;
+            let txn = work.txn.as_mut();
+            let dropped = txn.scan(&kv::prefix_range(&kv::DROPPED), Lock::Shared, false, 1).await?;
+            let Some((note, _)) = dropped.rows.into_iter().next() else { break };
+            let Some(id) = note.get(kv::DROPPED.len()..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes)
+            else {
+                return Err(SqlError::corrupted("a note of dropped storage"));
+            };
+            let range = kv::prefix_range(&kv::storage_prefix(id));
+            let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
+            for (key, _) in chunk.rows {
+                txn.put(key, None)?;
+            }
+            if chunk.rest.is_none() {
+                txn.put(note, None)?;
+            }
+            work.settled = true;
+            self.work = Some(work);
+            match self.commit().await {
+                // Somebody else is at it, or reads an old snapshot: what is left is for the next VACUUM.
+                Err(error) if error.is_restart() => break,
+                other => other?,
+            }
+        }
+        Ok(Response::Complete("VACUUM".into()))
+    }
+}
+
+impl Copying {
+    async fn take(&mut self, work: &mut Work, data: &[u8]) -> Result<(), SqlError> {
+        let mut rest = data;
+        while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+            if self.partial.is_empty() {
+                self.line(work, &rest[..at]).await?;
+            } else {
+                self.partial.extend(&rest[..at]);
+                let line = std::mem::take(&mut self.partial);
+                self.line(work, &line).await?;
+            }
+            rest = &rest[at + 1..];
+        }
+        self.partial.extend(rest);
+        if self.partial.len() > LONGEST_LINE_BYTES {
+            return Err(SqlError::new(state::TOO_LARGE, format!("COPY line {} is longer than 64 MB", self.line + 1)));
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, work: &mut Work) -> Result<(), SqlError> {
+        let line = std::mem::take(&mut self.partial);
+        if line.is_empty() { Ok(()) } else { self.line(work, &line).await }
+    }
+
+    async fn line(&mut self, work: &mut Work, line: &[u8]) -> Result<(), SqlError> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.line += 1;
+        if std::mem::take(&mut self.skip_header) || self.ended {
+            return Ok(());
+        }
+        if line == b"\\." {
+            self.ended = true;
+            return Ok(());
+        }
+        let (table, number) = (self.table.clone(), self.line);
+        let mut row = self.defaults.clone();
+        let mut fields = fields(line, self.delimiter);
+        if fields.len() == 1 && self.columns.is_empty() {
+            fields.clear();
+        }
+        if fields.len() > self.columns.len() {
+            return Err(SqlError::new(state::BAD_COPY, "extra data after last expected column")
+                .detail(format!("COPY {}, line {number}", table.name)));
+        }
+        for (at, column) in self.columns.iter().enumerate() {
+            let def = &table.columns[*column];
+            let Some(field) = fields.get(at) else {
+                return Err(SqlError::new(state::BAD_COPY, format!("missing data for column \"{}\"", def.name))
+                    .detail(format!("COPY {}, line {number}", table.name)));
+            };
+            row[*column] = if *field == self.null {
+                Datum::Null
+            } else {
+                let bytes = unescape(field);
+                let text = std::str::from_utf8(&bytes)
+                    .map_err(|_| SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\""))?;
+                let read = Datum::from_text(def.ty, text).and_then(|datum| cast::cast(datum, def.ty, false));
+                read.map_err(|e| e.detail(format!("COPY {}, line {number}, column {}", table.name, def.name)))?
+            };
+        }
+        if let Some(clash) = write::insert(work.txn.as_mut(), &table, &row, &mut work.sequence).await? {
+            return Err(write::duplicate(&table, clash.index, &row));
+        }
+        self.count += 1;
+        Ok(())
+    }
+}
+
+/// The fields of a line, still escaped.
+fn fields(line: &[u8], delimiter: u8) -> Vec<&[u8]> {
+    let (mut out, mut from, mut at) = (Vec::new(), 0, 0);
+    while at < line.len() {
+        if line[at] == b'\\' {
+            at += 1;
+        } else if line[at] == delimiter {
+            out.push(&line[from..at]);
+            from = at + 1;
+        }
+        at += 1;
+    }
+    out.push(&line[from..]);
+    out
+}
+
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let (mut out, mut at) = (Vec::with_capacity(field.len()), 0);
+    while at < field.len() {
+        let byte = field[at];
+        at += 1;
+        if byte != b'\\' || at == field.len() {
+            out.push(byte);
+            continue;
+        }
+        let escaped = field[at];
+        at += 1;
+        let digits = |base: u32, from: usize, most: usize| {
+            let count = field[from..].iter().take(most).take_while(|b| char::from(**b).is_digit(base)).count();
+            let value =
+                field[from..from + count].iter().fold(0, |n, b| n * base + char::from(*b).to_digit(base).unwrap_or(0));
+            (count, value as u8)
+        };
+        out.push(match escaped {
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'v' => 11,
+            b'0'..=b'7' => {
+                let (count, value) = digits(8, at - 1, 3);
+                at += count - 1;
+                value
+            }
+            b'x' if digits(16, at, 2).0 > 0 => {
+                let (count, value) = digits(16, at, 2);
+                at += count;
+                value
+            }
+            other => other,
+        });
+    }
+    out
+}

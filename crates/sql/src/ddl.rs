@@ -1,0 +1,472 @@
+//! CREATE, DROP, ALTER, TRUNCATE: changes of descriptors in the transaction of the statement.
+//!
+//! Dropping and truncating take constant time: the descriptor goes, or points to new storage, and the old storage is noted; VACUUM
+//! erases it. Indexes are filled, and rows moved under a new primary key, inside the transaction.
+
+use crate::bind::Binder;
+use crate::catalog::{self, ColumnDef, Index, IndexPart, Table};
+use crate::dml;
+use crate::engine::Engine;
+use crate::error::{SqlError, state};
+use crate::kv;
+use crate::names;
+use crate::plan::Target;
+use crate::scan::Cursor;
+use crate::work::Work;
+use crate::write;
+use meridian_txn::{Lock, Transaction};
+use sqlparser::ast::{
+    self, AlterColumnOperation, AlterTableOperation, ColumnOption, ObjectType, Statement, TableConstraint,
+};
+use std::sync::Arc;
+
+pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement) -> Result<String, SqlError> {
+    let clean = work.clean;
+    // Whatever happens below, what this transaction reads of the catalog may be its own from now on.
+    work.catalog_changed();
+    let txn = work.txn.as_mut();
+    Ok(match statement {
+        Statement::CreateTable(create) => {
+            create_table(txn, create).await?;
+            "CREATE TABLE".into()
+        }
+        Statement::CreateIndex(create) => {
+            create_index(engine, txn, clean, create).await?;
+            "CREATE INDEX".into()
+        }
+        Statement::AlterTable(alter) => {
+            alter_table(engine, txn, clean, alter, &mut work.sequence).await?;
+            "ALTER TABLE".into()
+        }
+        Statement::Truncate(truncate) => {
+            for target in &truncate.table_names {
+                let mut table = (*open(engine, txn, clean, &target.name).await?).clone();
+                renew(txn, &mut table).await?;
+                change(txn, table)?;
+            }
+            "TRUNCATE TABLE".into()
+        }
+        Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
+            for name in names {
+                let folded = names::relation(name)?;
+                match catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Exclusive).await? {
+                    Some(table) => drop_table(txn, &table)?,
+                    None if *if_exists => {}
+                    None => {
+                        return Err(SqlError::new(
+                            state::UNDEFINED_TABLE,
+                            format!("table \"{folded}\" does not exist"),
+                        ));
+                    }
+                }
+            }
+            "DROP TABLE".into()
+        }
+        Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
+            for name in names {
+                drop_index(engine, txn, clean, &names::relation(name)?, *if_exists).await?;
+            }
+            "DROP INDEX".into()
+        }
+        Statement::Analyze(_) => "ANALYZE".into(),
+        other => {
+            let words = other.to_string();
+            let words: Vec<_> = words.split_whitespace().take(2).collect();
+            return Err(SqlError::unsupported(words.join(" ").to_uppercase()));
+        }
+    })
+}
+
+/// A table that is about to be changed: nobody else uses it until this transaction ends.
+async fn open(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    name: &ast::ObjectName,
+) -> Result<Arc<Table>, SqlError> {
+    let folded = names::relation(name)?;
+    match catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Exclusive).await? {
+        Some(table) => Ok(table),
+        None => crate::compile::table(engine, txn, clean, name).await,
+    }
+}
+
+/// Writes a changed descriptor under a new version.
+fn change(txn: &mut dyn Transaction, mut table: Table) -> Result<(), SqlError> {
+    table.version += 1;
+    table.settle();
+    catalog::put_table(txn, &table)
+}
+
+fn drop_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
+    for index in table.primary.iter().chain(&table.indexes) {
+        txn.put(kv::name_key(&index.name), None)?;
+    }
+    for index in &table.indexes {
+        catalog::drop_storage(txn, index.id)?;
+    }
+    catalog::drop_storage(txn, table.storage)?;
+    txn.put(kv::name_key(&table.name), None)?;
+    txn.put(kv::descriptor_key(table.id), None)?;
+    Ok(txn.put(kv::fence_key(table.id), None)?)
+}
+
+/// New, empty storage for the rows and all indexes.
+async fn renew(txn: &mut dyn Transaction, table: &mut Table) -> Result<(), SqlError> {
+    catalog::drop_storage(txn, table.storage)?;
+    table.storage = catalog::next_id(txn).await?;
+    for index in &mut table.indexes {
+        catalog::drop_storage(txn, index.id)?;
+        index.id = catalog::next_id(txn).await?;
+        catalog::put_name(txn, &index.name, index.id, table.id)?;
+    }
+    Ok(())
+}
+
+async fn drop_index(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    name: &str,
+    if_exists: bool,
+) -> Result<(), SqlError> {
+    let missing = || SqlError::new(state::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
+    let relation = catalog::relation(txn, name).await?;
+    let Some(relation) = relation.filter(|relation| relation.id != relation.table) else {
+        return if if_exists { Ok(()) } else { Err(missing()) };
+    };
+    let table = catalog::table_by_id(txn, &engine.cache, relation.table, clean, Lock::Exclusive).await?;
+    let mut table = (*table.ok_or_else(missing)?).clone();
+    let Some(at) = table.indexes.iter().position(|index| index.name == name) else {
+        return Err(SqlError::new(
+            "2BP01",
+            format!("cannot drop index {name} because constraint {name} on table {} requires it", table.name),
+        ));
+    };
+    let index = table.indexes.remove(at);
+    catalog::drop_storage(txn, index.id)?;
+    txn.put(kv::name_key(name), None)?;
+    change(txn, table)
+}
+
+fn duplicate(name: &str) -> SqlError {
+    SqlError::new(state::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+}
+
+fn column_def(def: &ast::ColumnDef) -> Result<ColumnDef, SqlError> {
+    let mut column = ColumnDef {
+        name: names::fold(&def.name),
+        ty: names::data_type(&def.data_type)?,
+        not_null: false,
+        default: None,
+    };
+    for option in &def.options {
+        match &option.option {
+            ColumnOption::NotNull | ColumnOption::PrimaryKey(_) => column.not_null = true,
+            ColumnOption::Default(expr) => column.default = Some(expr.to_string()),
+            ColumnOption::Null | ColumnOption::Unique(_) | ColumnOption::Collation(_) => {}
+            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+        }
+    }
+    Ok(column)
+}
+
+/// The columns of an index, by number.
+fn parts(table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<IndexPart>, SqlError> {
+    let mut out: Vec<IndexPart> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let ast::Expr::Identifier(ident) = &column.column.expr else {
+            return Err(SqlError::unsupported("an index on an expression"));
+        };
+        let number = dml::target_columns(table, std::slice::from_ref(ident))?[0] as u32;
+        if out.iter().any(|part| part.column == number) {
+            let message = format!("column \"{}\" appears twice in the key", ident.value);
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+        out.push(IndexPart { column: number, descending: column.column.options.asc == Some(false) });
+    }
+    Ok(out)
+}
+
+/// A name nobody has: `table_column_key`, or with a number behind.
+async fn free_name(txn: &mut dyn Transaction, wanted: String) -> Result<String, SqlError> {
+    let mut name = wanted.clone();
+    let mut number = 1;
+    while catalog::relation(txn, &name).await?.is_some() {
+        name = format!("{wanted}{number}");
+        number += 1;
+    }
+    Ok(name)
+}
+
+fn index_name(table: &Table, parts: &[IndexPart], suffix: &str) -> String {
+    let columns: Vec<&str> = parts.iter().map(|part| table.columns[part.column as usize].name.as_str()).collect();
+    format!("{}_{}_{suffix}", table.name, columns.join("_"))
+}
+
+async fn create_table(txn: &mut dyn Transaction, create: &ast::CreateTable) -> Result<(), SqlError> {
+    let name = names::relation(&create.name)?;
+    if create.query.is_some() || create.like.is_some() || create.temporary {
+        return Err(SqlError::unsupported("CREATE TABLE AS, LIKE or TEMPORARY"));
+    }
+    if name.contains('.') {
+        let schema = name.split('.').next().unwrap_or("");
+        return Err(SqlError::new(state::NO_SCHEMA, format!("schema \"{schema}\" does not exist")));
+    }
+    if catalog::relation(txn, &name).await?.is_some() {
+        return if create.if_not_exists { Ok(()) } else { Err(duplicate(&name)) };
+    }
+    let columns = create.columns.iter().map(column_def).collect::<Result<Vec<_>, _>>()?;
+    for (at, column) in columns.iter().enumerate() {
+        if columns[..at].iter().any(|other| other.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+    }
+    let id = catalog::next_id(txn).await?;
+    let mut table = Table::new(id, &name, columns);
+    dml::defaults(&mut Binder::new(&[]), &table)?;
+    catalog::put_name(txn, &name, id, id)?;
+    for (at, def) in create.columns.iter().enumerate() {
+        let part = || vec![IndexPart { column: at as u32, descending: false }];
+        for option in &def.options {
+            let named = option.name.as_ref().map(names::fold);
+            match &option.option {
+                ColumnOption::PrimaryKey(_) => set_primary(txn, &mut table, part(), named).await?,
+                ColumnOption::Unique(_) => add_index(txn, &mut table, part(), named, true).await?,
+                _ => {}
+            }
+        }
+    }
+    for constraint in &create.constraints {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                let parts = parts(&table, &key.columns)?;
+                set_primary(txn, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+            }
+            TableConstraint::Unique(key) => {
+                let parts = parts(&table, &key.columns)?;
+                add_index(txn, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
+            }
+            other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+        }
+    }
+    table.settle();
+    catalog::put_table(txn, &table)
+}
+
+/// Declares the primary key; the rows are the caller's affair.
+async fn set_primary(
+    txn: &mut dyn Transaction,
+    table: &mut Table,
+    parts: Vec<IndexPart>,
+    name: Option<String>,
+) -> Result<(), SqlError> {
+    if table.primary.is_some() {
+        let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+        return Err(SqlError::new(state::INVALID_TABLE, message));
+    }
+    for part in &parts {
+        table.columns[part.column as usize].not_null = true;
+    }
+    let name = match name {
+        Some(name) if catalog::relation(txn, &name).await?.is_some() => return Err(duplicate(&name)),
+        Some(name) => name,
+        None => free_name(txn, format!("{}_pkey", table.name)).await?,
+    };
+    let id = catalog::next_id(txn).await?;
+    catalog::put_name(txn, &name, id, table.id)?;
+    table.primary = Some(Index { id, name, columns: parts, unique: true });
+    table.settle();
+    Ok(())
+}
+
+/// Declares an index; its entries are the caller's affair.
+async fn add_index(
+    txn: &mut dyn Transaction,
+    table: &mut Table,
+    parts: Vec<IndexPart>,
+    name: Option<String>,
+    unique: bool,
+) -> Result<(), SqlError> {
+    let name = match name {
+        Some(name) if catalog::relation(txn, &name).await?.is_some() => return Err(duplicate(&name)),
+        Some(name) => name,
+        None => free_name(txn, index_name(table, &parts, if unique { "key" } else { "idx" })).await?,
+    };
+    let id = catalog::next_id(txn).await?;
+    catalog::put_name(txn, &name, id, table.id)?;
+    table.indexes.push(Index { id, name, columns: parts, unique });
+    Ok(())
+}
+
+/// Writes the entries of the last index for the rows that are there.
+async fn fill(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
+    let Some(index) = table.indexes.last() else { return Ok(()) };
+    let mut cursor = all_rows(table);
+    let wanted = vec![true; table.columns.len()];
+    loop {
+        let found = cursor.next(txn, table, &wanted, Lock::Shared, 4000).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for found in found {
+            let suffix = &found.key[kv::PREFIX..];
+            let (entry, unique) = index.entry(&found.row, suffix);
+            let entry = kv::to_key(entry);
+            if unique && txn.get(&entry, Lock::Exclusive).await?.is_some() {
+                return Err(not_unique(table, index, &found.row));
+            }
+            txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+        }
+    }
+}
+
+fn not_unique(table: &Table, index: &Index, row: &[crate::datum::Datum]) -> SqlError {
+    let mut error = write::duplicate_of(table, index, row);
+    error.message = format!("could not create unique index \"{}\"", index.name);
+    error.detail = error.detail.map(|detail| detail.replace("already exists", "is duplicated"));
+    error
+}
+
+fn all_rows(table: &Table) -> Cursor {
+    Cursor::new(None, vec![Target::Range(kv::prefix_range(&kv::storage_prefix(table.storage)))], false)
+}
+
+async fn create_index(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    create: &ast::CreateIndex,
+) -> Result<(), SqlError> {
+    if create.predicate.is_some() {
+        return Err(SqlError::unsupported("a partial index"));
+    }
+    let mut table = (*open(engine, txn, clean, &create.table_name).await?).clone();
+    let parts = parts(&table, &create.columns)?;
+    let name = create.name.as_ref().map(names::relation).transpose()?;
+    if let Some(name) = &name
+        && catalog::relation(txn, name).await?.is_some()
+    {
+        return if create.if_not_exists { Ok(()) } else { Err(duplicate(name)) };
+    }
+    add_index(txn, &mut table, parts, name, create.unique).await?;
+    fill(txn, &table).await?;
+    change(txn, table)
+}
+
+async fn alter_table(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    clean: bool,
+    alter: &ast::AlterTable,
+    sequence: &mut u64,
+) -> Result<(), SqlError> {
+    let mut table = (*open(engine, txn, clean, &alter.name).await?).clone();
+    for operation in &alter.operations {
+        match operation {
+            AlterTableOperation::AddConstraint { constraint: TableConstraint::PrimaryKey(key), .. } => {
+                let old = table.clone();
+                let parts = parts(&table, &key.columns)?;
+                set_primary(txn, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+                renew(txn, &mut table).await?;
+                move_rows(txn, &old, &table, sequence).await?;
+            }
+            AlterTableOperation::AddConstraint { constraint: TableConstraint::Unique(key), .. } => {
+                let parts = parts(&table, &key.columns)?;
+                add_index(txn, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
+                fill(txn, &table).await?;
+            }
+            AlterTableOperation::AddColumn { if_not_exists, column_def: def, .. } => {
+                let column = column_def(def)?;
+                if table.column(&column.name).is_some() {
+                    if *if_not_exists {
+                        continue;
+                    }
+                    let message = format!("column \"{}\" of relation \"{}\" already exists", column.name, table.name);
+                    return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+                }
+                if column.not_null || column.default.is_some() {
+                    // Rows that lack a column read it as NULL, so those that are there are written anew.
+                    let old = table.clone();
+                    table.columns.push(column);
+                    table.settle();
+                    renew(txn, &mut table).await?;
+                    move_rows(txn, &old, &table, sequence).await?;
+                } else {
+                    table.columns.push(column);
+                }
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => {
+                let column = dml::target_columns(&table, std::slice::from_ref(column_name))?[0];
+                match op {
+                    AlterColumnOperation::SetDefault { value } => {
+                        table.columns[column].default = Some(value.to_string())
+                    }
+                    AlterColumnOperation::DropDefault => table.columns[column].default = None,
+                    AlterColumnOperation::DropNotNull => table.columns[column].not_null = false,
+                    other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
+                }
+                dml::defaults(&mut Binder::new(&[]), &table)?;
+            }
+            AlterTableOperation::RenameTable { table_name } => {
+                let name = match table_name {
+                    ast::RenameTableNameKind::As(name) | ast::RenameTableNameKind::To(name) => names::relation(name)?,
+                };
+                if catalog::relation(txn, &name).await?.is_some() {
+                    return Err(duplicate(&name));
+                }
+                txn.put(kv::name_key(&table.name), None)?;
+                catalog::put_name(txn, &name, table.id, table.id)?;
+                table.name = name;
+            }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                let column = dml::target_columns(&table, std::slice::from_ref(old_column_name))?[0];
+                let name = names::fold(new_column_name);
+                if table.column(&name).is_some() {
+                    let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+                    return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+                }
+                table.columns[column].name = name;
+            }
+            other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
+        }
+        table.settle();
+    }
+    change(txn, table)
+}
+
+/// Writes every row of the old descriptor's storage into the new one's. Columns that are new get their default.
+async fn move_rows(txn: &mut dyn Transaction, old: &Table, new: &Table, sequence: &mut u64) -> Result<(), SqlError> {
+    let facts = crate::expr::Facts::default();
+    let now_us = crate::datetime::from_unix_ns(txn.began().earliest);
+    let scope = crate::expr::Scope { params: &[], now_us, session: &facts };
+    let defaults = dml::defaults(&mut Binder::new(&[]), new)?;
+    let mut cursor = all_rows(old);
+    let wanted = vec![true; old.columns.len()];
+    loop {
+        let found = cursor.next(txn, old, &wanted, Lock::Shared, 4000).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for found in found {
+            let mut row = found.row;
+            for default in &defaults[row.len()..] {
+                row.push(default.eval(&[], &scope)?);
+            }
+            if let Some(column) =
+                new.columns.iter().zip(&row).find(|(column, datum)| column.not_null && datum.is_null())
+            {
+                let message = format!("column \"{}\" of relation \"{}\" contains null values", column.0.name, new.name);
+                return Err(SqlError::new(state::NOT_NULL, message));
+            }
+            if let Some(clash) = write::insert(txn, new, &row, sequence).await? {
+                let index = clash.index.map(|at| &new.indexes[at]).or(new.primary.as_ref());
+                return Err(index.map_or_else(
+                    || SqlError::corrupted("a clash without an index"),
+                    |index| not_unique(new, index, &row),
+                ));
+            }
+        }
+    }
+}

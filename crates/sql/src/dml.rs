@@ -1,0 +1,430 @@
+//! INSERT, UPDATE and DELETE.
+
+use crate::bind::Binder;
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::{Expr, Scope};
+use crate::names;
+use crate::plan::Access;
+use crate::response::Column;
+use crate::row;
+use crate::scan::{Cursor, Found};
+use crate::select::{self, Select};
+use crate::write;
+use crate::{kv, parse};
+use meridian_txn::{Lock, Transaction};
+use sqlparser::ast::{self, SetExpr};
+use std::sync::Arc;
+
+/// What a data-changing statement did.
+pub(crate) struct Changed {
+    pub(crate) count: u64,
+    pub(crate) rows: Vec<Vec<Datum>>,
+}
+
+/// The outputs of RETURNING.
+#[derive(Debug)]
+pub(crate) struct Returning {
+    outputs: Vec<Expr>,
+    pub(crate) columns: Arc<[Column]>,
+}
+
+impl Returning {
+    fn compile(binder: &mut Binder, items: &Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>, SqlError> {
+        let Some(items) = items else { return Ok(None) };
+        let (outputs, columns) = select::bind_items(binder, items)?;
+        Ok(Some(Returning { outputs, columns: columns.into() }))
+    }
+
+    fn take(this: &Option<Returning>, row: &[Datum], scope: &Scope<'_>, changed: &mut Changed) -> Result<(), SqlError> {
+        changed.count += 1;
+        if let Some(returning) = this {
+            let row = returning.outputs.iter().map(|expr| expr.eval(row, scope)).collect::<Result<_, _>>()?;
+            changed.rows.push(row);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    Values(Vec<Vec<Expr>>),
+    /// The outputs are already of the columns' types; each goes to the column of the same number here.
+    Select(Box<Select>, Vec<usize>, Vec<Expr>),
+}
+
+#[derive(Debug)]
+enum OnConflict {
+    Fail,
+    Nothing,
+    Update { index: Option<usize>, assignments: Vec<(usize, Expr)>, filter: Option<Expr> },
+}
+
+/// A compiled INSERT.
+#[derive(Debug)]
+pub(crate) struct Insert {
+    table: Arc<Table>,
+    source: Source,
+    conflict: OnConflict,
+    pub(crate) returning: Option<Returning>,
+}
+
+/// The values of columns that an INSERT does not name.
+pub(crate) fn defaults(binder: &mut Binder, table: &Table) -> Result<Vec<Expr>, SqlError> {
+    (0..table.columns.len())
+        .map(|column| match &table.columns[column].default {
+            Some(text) => binder.bind_for(&parse::expression(text)?, table, column),
+            None => Ok(Expr::Const(Datum::Null)),
+        })
+        .collect()
+}
+
+/// The numbers of named columns; all of them when none is named.
+pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<usize>, SqlError> {
+    if named.is_empty() {
+        return Ok((0..table.columns.len()).collect());
+    }
+    let mut out = Vec::with_capacity(named.len());
+    for ident in named {
+        let name = names::fold(ident);
+        let Some(column) = table.column(&name) else {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            let mut error = SqlError::new(state::UNDEFINED_COLUMN, message).at(names::position(ident));
+            if let Some(near) = names::nearest(&name, table.columns.iter().map(|c| c.name.as_str())) {
+                error = error.hint(format!("Did you mean \"{near}\"?"));
+            }
+            return Err(error);
+        };
+        if out.contains(&column) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message).at(names::position(ident)));
+        }
+        out.push(column);
+    }
+    Ok(out)
+}
+
+impl Insert {
+    pub(crate) fn compile(
+        declared: &[Option<crate::types::Type>],
+        insert: &ast::Insert,
+        table: Arc<Table>,
+        from: Option<Arc<Table>>,
+    ) -> Result<(Insert, Binder), SqlError> {
+        let mut binder = Binder::new(declared);
+        let named: Vec<ast::Ident> =
+            insert.columns.iter().filter_map(|name| name.0.last().and_then(|part| part.as_ident()).cloned()).collect();
+        let targets = target_columns(&table, &named)?;
+        let defaults = defaults(&mut binder, &table)?;
+        let source = match insert.source.as_deref() {
+            None => Source::Values(vec![defaults]),
+            Some(query) => match &*query.body {
+                SetExpr::Values(values) => {
+                    let mut rows = Vec::with_capacity(values.rows.len());
+                    for value in &values.rows {
+                        let value = &value.content;
+                        let short = named.is_empty() && value.len() < targets.len();
+                        if value.len() > targets.len() || (value.len() < targets.len() && !short) {
+                            let more = if value.len() > targets.len() {
+                                "INSERT has more expressions than target columns"
+                            } else {
+                                "INSERT has more target columns than expressions"
+                            };
+                            return Err(
+                                SqlError::new(state::SYNTAX, more).at(value.last().and_then(names::expr_position))
+                            );
+                        }
+                        let mut row = defaults.clone();
+                        for (expr, column) in value.iter().zip(&targets) {
+                            let is_default = matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
+                            if !is_default {
+                                row[*column] = binder.bind_for(expr, &table, *column)?;
+                            }
+                        }
+                        rows.push(row);
+                    }
+                    Source::Values(rows)
+                }
+                _ => {
+                    let Some(source) = select::source(query) else {
+                        return Err(SqlError::unsupported("INSERT from this query"));
+                    };
+                    let mut inner = Binder::new(declared);
+                    if let (Some((name, alias)), Some(from)) = (source, from) {
+                        let alias = alias.map(|a| names::fold(&a.name)).unwrap_or(names::relation(name)?);
+                        inner.add(from, &alias);
+                    }
+                    let select = select::compile(&mut inner, query)?;
+                    binder.params = inner.params;
+                    if select.columns.len() > targets.len() {
+                        return Err(SqlError::new(state::SYNTAX, "INSERT has more expressions than target columns"));
+                    }
+                    let targets = targets[..select.columns.len()].to_vec();
+                    Source::Select(Box::new(select), targets, defaults)
+                }
+            },
+        };
+        let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |a| names::fold(&a.alias));
+        binder.add(table.clone(), &alias);
+        let returning = Returning::compile(&mut binder, &insert.returning)?;
+        let conflict = match &insert.on {
+            None => OnConflict::Fail,
+            Some(ast::OnInsert::OnConflict(on)) => {
+                let index = conflict_index(&table, on.conflict_target.as_ref())?;
+                match &on.action {
+                    ast::OnConflictAction::DoNothing => OnConflict::Nothing,
+                    ast::OnConflictAction::DoUpdate(update) => {
+                        let Some(index) = index else {
+                            return Err(SqlError::new(
+                                state::SYNTAX,
+                                "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+                            )
+                            .hint("For example, ON CONFLICT (column_name)."));
+                        };
+                        binder.add(table.clone(), "excluded");
+                        let assignments = assignments(&mut binder, &table, &update.assignments, true)?;
+                        let filter = update.selection.as_ref().map(|e| binder.bind_bool(e, "WHERE")).transpose()?;
+                        OnConflict::Update { index, assignments, filter }
+                    }
+                }
+            }
+            Some(_) => {
+                return Err(SqlError::new(state::SYNTAX, "ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT"));
+            }
+        };
+        Ok((Insert { table, source, conflict, returning }, binder))
+    }
+
+    pub(crate) async fn run(
+        &self,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+        sequence: &mut u64,
+    ) -> Result<Changed, SqlError> {
+        let mut changed = Changed { count: 0, rows: Vec::new() };
+        match &self.source {
+            Source::Values(rows) => {
+                for row in rows {
+                    let row = row.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<Vec<_>, _>>()?;
+                    self.insert(txn, row, scope, sequence, &mut changed).await?;
+                }
+            }
+            Source::Select(select, targets, defaults) => {
+                let mut running = select.start(scope)?;
+                let (rows, _) = select.fetch(&mut running, txn, scope, usize::MAX).await?;
+                let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<Vec<_>, _>>()?;
+                for values in rows {
+                    let mut row = defaults.clone();
+                    for (value, column) in values.into_iter().zip(targets) {
+                        row[*column] = crate::cast::cast(value, self.table.columns[*column].ty, false)?;
+                    }
+                    self.insert(txn, row, scope, sequence, &mut changed).await?;
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn insert(
+        &self,
+        txn: &mut dyn Transaction,
+        row: Vec<Datum>,
+        scope: &Scope<'_>,
+        sequence: &mut u64,
+        changed: &mut Changed,
+    ) -> Result<(), SqlError> {
+        let table = &*self.table;
+        let Some(clash) = write::insert(txn, table, &row, sequence).await? else {
+            return Returning::take(&self.returning, &row, scope, changed);
+        };
+        match &self.conflict {
+            OnConflict::Nothing => Ok(()),
+            OnConflict::Update { index, assignments, filter } if *index == clash.index => {
+                let Some(value) = txn.get(&clash.key, Lock::Exclusive).await? else {
+                    return Err(SqlError::corrupted("a unique index names a row that is not there"));
+                };
+                let old = row::decode(table, &clash.key[kv::PREFIX..], &value, &vec![true; table.columns.len()])?;
+                let both = [old.as_slice(), &row].concat();
+                if let Some(filter) = filter
+                    && !filter.holds(&both, scope)?
+                {
+                    return Ok(());
+                }
+                let mut new = old.clone();
+                for (column, value) in assignments {
+                    new[*column] = value.eval(&both, scope)?;
+                }
+                write::update(txn, table, &clash.key, &old, &new).await?;
+                Returning::take(&self.returning, &new, scope, changed)
+            }
+            _ => Err(write::duplicate(table, clash.index, &row)),
+        }
+    }
+}
+
+/// The unique key that ON CONFLICT names: `Some(None)` is the primary key.
+fn conflict_index(table: &Table, target: Option<&ast::ConflictTarget>) -> Result<Option<Option<usize>>, SqlError> {
+    let keys = || {
+        table.primary.iter().map(|primary| (None, primary)).chain(
+            table.indexes.iter().enumerate().filter(|(_, index)| index.unique).map(|(at, index)| (Some(at), index)),
+        )
+    };
+    match target {
+        None => Ok(None),
+        Some(ast::ConflictTarget::OnConstraint(name)) => {
+            let name = names::relation(name)?;
+            let found = keys().find(|(_, index)| index.name == name).map(|(at, _)| at);
+            found.map(Some).ok_or_else(|| {
+                let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                SqlError::new(state::UNDEFINED_OBJECT, message)
+            })
+        }
+        Some(ast::ConflictTarget::Columns(columns)) => {
+            let mut wanted = target_columns(table, columns)?;
+            wanted.sort_unstable();
+            let found = keys().find(|(_, index)| {
+                let mut columns: Vec<usize> = index.columns.iter().map(|part| part.column as usize).collect();
+                columns.sort_unstable();
+                columns == wanted
+            });
+            found.map(|(at, _)| Some(at)).ok_or_else(|| {
+                SqlError::new(
+                    state::INVALID_COLUMN_REFERENCE,
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+                )
+            })
+        }
+    }
+}
+
+fn assignments(
+    binder: &mut Binder,
+    table: &Table,
+    all: &[ast::Assignment],
+    beside_excluded: bool,
+) -> Result<Vec<(usize, Expr)>, SqlError> {
+    let mut out: Vec<(usize, Expr)> = Vec::with_capacity(all.len());
+    let mut set = |binder: &mut Binder, target: &ast::ObjectName, value: &ast::Expr| -> Result<(), SqlError> {
+        let ident = target.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| ast::Ident::new(""));
+        let column = target_columns(table, std::slice::from_ref(&ident))?[0];
+        if out.iter().any(|(other, _)| *other == column) {
+            let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+            return Err(SqlError::new(state::SYNTAX, message));
+        }
+        let is_default = matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
+        let expr = if is_default {
+            match &table.columns[column].default {
+                Some(text) => binder.bind_for(&parse::expression(text)?, table, column)?,
+                None => Expr::Const(Datum::Null),
+            }
+        } else if beside_excluded {
+            // A bare name means the row that is there; `excluded.` the other one.
+            let excluded = binder.relations.pop();
+            let bare = binder.bind_for(value, table, column);
+            binder.relations.extend(excluded);
+            bare.or_else(|_| binder.bind_for(value, table, column))?
+        } else {
+            binder.bind_for(value, table, column)?
+        };
+        out.push((column, expr));
+        Ok(())
+    };
+    for assignment in all {
+        match (&assignment.target, &assignment.value) {
+            (ast::AssignmentTarget::ColumnName(name), value) => set(binder, name, value)?,
+            (ast::AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
+                for (name, value) in names.iter().zip(values) {
+                    set(binder, name, value)?;
+                }
+            }
+            _ => return Err(SqlError::unsupported("this assignment")),
+        }
+    }
+    Ok(out)
+}
+
+/// A compiled UPDATE or DELETE (which has no assignments).
+#[derive(Debug)]
+pub(crate) struct Change {
+    table: Arc<Table>,
+    access: Access,
+    filter: Option<Expr>,
+    assignments: Option<Vec<(usize, Expr)>>,
+    pub(crate) returning: Option<Returning>,
+}
+
+impl Change {
+    pub(crate) fn update(binder: &mut Binder, update: &ast::Update, table: Arc<Table>) -> Result<Change, SqlError> {
+        if update.from.is_some() || !update.table.joins.is_empty() {
+            return Err(SqlError::unsupported("UPDATE … FROM"));
+        }
+        let assignments = Some(assignments(binder, &table, &update.assignments, false)?);
+        Self::compile(binder, table, update.selection.as_ref(), assignments, &update.returning)
+    }
+
+    pub(crate) fn delete(binder: &mut Binder, delete: &ast::Delete, table: Arc<Table>) -> Result<Change, SqlError> {
+        if delete.using.is_some() {
+            return Err(SqlError::unsupported("DELETE … USING"));
+        }
+        Self::compile(binder, table, delete.selection.as_ref(), None, &delete.returning)
+    }
+
+    fn compile(
+        binder: &mut Binder,
+        table: Arc<Table>,
+        selection: Option<&ast::Expr>,
+        assignments: Option<Vec<(usize, Expr)>>,
+        returning: &Option<Vec<ast::SelectItem>>,
+    ) -> Result<Change, SqlError> {
+        let filter = selection.map(|expr| binder.bind_bool(expr, "WHERE")).transpose()?;
+        let returning = Returning::compile(binder, returning)?;
+        let access = Access::choose(&table, filter.as_ref());
+        Ok(Change { table, access, filter, assignments, returning })
+    }
+
+    pub(crate) fn explain(&self) -> Vec<String> {
+        vec![self.access.explain(&self.table)]
+    }
+
+    pub(crate) fn is_update(&self) -> bool {
+        self.assignments.is_some()
+    }
+
+    pub(crate) async fn run(&self, txn: &mut dyn Transaction, scope: &Scope<'_>) -> Result<Changed, SqlError> {
+        let table = &*self.table;
+        let wanted = vec![true; table.columns.len()];
+        let mut cursor = Cursor::new(self.access.index, self.access.targets(table, scope)?, false);
+        // All rows are found before the first is written: a row that moves is not met again.
+        let mut matched: Vec<Found> = Vec::new();
+        loop {
+            let found = cursor.next(txn, table, &wanted, Lock::Exclusive, 4000).await?;
+            if found.is_empty() {
+                break;
+            }
+            for found in found {
+                if self.filter.as_ref().map_or(Ok(true), |filter| filter.holds(&found.row, scope))? {
+                    matched.push(found);
+                }
+            }
+        }
+        let mut changed = Changed { count: 0, rows: Vec::new() };
+        for Found { key, row } in matched {
+            match &self.assignments {
+                Some(assignments) => {
+                    let mut new = row.clone();
+                    for (column, value) in assignments {
+                        new[*column] = value.eval(&row, scope)?;
+                    }
+                    write::update(txn, table, &key, &row, &new).await?;
+                    Returning::take(&self.returning, &new, scope, &mut changed)?;
+                }
+                None => {
+                    write::delete(txn, table, &key, &row)?;
+                    Returning::take(&self.returning, &row, scope, &mut changed)?;
+                }
+            }
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,274 @@
+//! Expressions, bound to columns and types, and their evaluation in three-valued logic.
+
+use crate::cast;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::function::{self, Function};
+use crate::number;
+use crate::types::Type;
+use std::cmp::Ordering;
+
+/// What an expression may refer to besides its row.
+pub(crate) struct Scope<'a> {
+    pub(crate) params: &'a [Datum],
+    /// When the transaction began, microseconds since PostgreSQL's epoch.
+    pub(crate) now_us: i64,
+    pub(crate) session: &'a Facts,
+}
+
+/// What functions may ask about the session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) user: String,
+    pub(crate) database: String,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Compare {
+    /// The same with its sides exchanged.
+    pub(crate) fn flipped(self) -> Self {
+        match self {
+            Compare::Lt => Compare::Gt,
+            Compare::Le => Compare::Ge,
+            Compare::Gt => Compare::Lt,
+            Compare::Ge => Compare::Le,
+            same => same,
+        }
+    }
+
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Compare::Eq => order.is_eq(),
+            Compare::Ne => order.is_ne(),
+            Compare::Lt => order.is_lt(),
+            Compare::Le => order.is_le(),
+            Compare::Gt => order.is_gt(),
+            Compare::Ge => order.is_ge(),
+        }
+    }
+}
+
+/// An arithmetic operator; both sides have the type of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arith {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+}
+
+/// A bound expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Expr {
+    Const(Datum),
+    Param(usize),
+    Column(usize),
+    /// CURRENT_TIMESTAMP
+    Now,
+    Arith(Arith, Type, Box<(Expr, Expr)>),
+    Compare(Compare, Box<(Expr, Expr)>),
+    /// IS [NOT] DISTINCT FROM: true when distinct, unless negated.
+    Distinct(Box<(Expr, Expr)>, bool),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    /// IS [NOT] NULL
+    IsNull(Box<Expr>, bool),
+    /// IS [NOT] TRUE / FALSE: the value asked for, negated.
+    IsBool(Box<Expr>, bool, bool),
+    In(Box<Expr>, Vec<Expr>, bool),
+    Like {
+        text: Box<Expr>,
+        pattern: Box<Expr>,
+        escape: Option<char>,
+        negated: bool,
+        fold: bool,
+    },
+    Case {
+        branches: Vec<(Expr, Expr)>,
+        otherwise: Box<Expr>,
+    },
+    Coalesce(Vec<Expr>),
+    Cast(Box<Expr>, Type, bool),
+    Call(Function, Vec<Expr>),
+}
+
+impl Expr {
+    /// Its value for a row.
+    pub(crate) fn eval(&self, row: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+        Ok(match self {
+            Expr::Const(datum) => datum.clone(),
+            Expr::Param(at) => scope.params.get(*at).cloned().ok_or_else(|| {
+                SqlError::new(state::UNDEFINED_PARAMETER, format!("there is no parameter ${}", at + 1))
+            })?,
+            Expr::Column(at) => row[*at].clone(),
+            Expr::Now => Datum::TimestampTz(scope.now_us),
+            Expr::Arith(op, ty, sides) => {
+                let (left, right) = (sides.0.eval(row, scope)?, sides.1.eval(row, scope)?);
+                if left.is_null() || right.is_null() {
+                    return Ok(Datum::Null);
+                }
+                number::arith(*op, *ty, &left, &right)?
+            }
+            Expr::Compare(op, sides) => {
+                let (left, right) = (sides.0.eval(row, scope)?, sides.1.eval(row, scope)?);
+                if left.is_null() || right.is_null() {
+                    return Ok(Datum::Null);
+                }
+                Datum::Bool(op.holds(left.order(&right)))
+            }
+            Expr::Distinct(sides, negated) => {
+                let (left, right) = (sides.0.eval(row, scope)?, sides.1.eval(row, scope)?);
+                Datum::Bool(left.order(&right).is_ne() != *negated)
+            }
+            Expr::And(all) => {
+                let mut result = Datum::Bool(true);
+                for part in all {
+                    match part.eval(row, scope)? {
+                        Datum::Bool(false) => return Ok(Datum::Bool(false)),
+                        Datum::Null => result = Datum::Null,
+                        _ => {}
+                    }
+                }
+                result
+            }
+            Expr::Or(any) => {
+                let mut result = Datum::Bool(false);
+                for part in any {
+                    match part.eval(row, scope)? {
+                        Datum::Bool(true) => return Ok(Datum::Bool(true)),
+                        Datum::Null => result = Datum::Null,
+                        _ => {}
+                    }
+                }
+                result
+            }
+            Expr::Not(inner) => match inner.eval(row, scope)? {
+                Datum::Bool(b) => Datum::Bool(!b),
+                _ => Datum::Null,
+            },
+            Expr::IsNull(inner, negated) => Datum::Bool(inner.eval(row, scope)?.is_null() != *negated),
+            Expr::IsBool(inner, value, negated) => {
+                Datum::Bool((inner.eval(row, scope)? == Datum::Bool(*value)) != *negated)
+            }
+            Expr::In(needle, list, negated) => {
+                let needle = needle.eval(row, scope)?;
+                if needle.is_null() {
+                    return Ok(Datum::Null);
+                }
+                let mut result = Datum::Bool(*negated);
+                for item in list {
+                    let item = item.eval(row, scope)?;
+                    if item.is_null() {
+                        result = Datum::Null;
+                    } else if needle.order(&item).is_eq() {
+                        return Ok(Datum::Bool(!negated));
+                    }
+                }
+                result
+            }
+            Expr::Like { text, pattern, escape, negated, fold } => {
+                match (text.eval(row, scope)?, pattern.eval(row, scope)?) {
+                    (Datum::Text(text), Datum::Text(pattern)) => {
+                        let matched = if *fold {
+                            function::like(&text.to_lowercase(), &pattern.to_lowercase(), *escape)
+                        } else {
+                            function::like(&text, &pattern, *escape)
+                        };
+                        Datum::Bool(matched != *negated)
+                    }
+                    _ => Datum::Null,
+                }
+            }
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    if condition.holds(row, scope)? {
+                        return result.eval(row, scope);
+                    }
+                }
+                otherwise.eval(row, scope)?
+            }
+            Expr::Coalesce(all) => {
+                for part in all {
+                    let datum = part.eval(row, scope)?;
+                    if !datum.is_null() {
+                        return Ok(datum);
+                    }
+                }
+                Datum::Null
+            }
+            Expr::Cast(inner, ty, explicit) => cast::cast(inner.eval(row, scope)?, *ty, *explicit)?,
+            Expr::Call(function, args) => {
+                let args = args.iter().map(|arg| arg.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
+                function::call(*function, &args, scope)?
+            }
+        })
+    }
+
+    /// Whether it is true (not false and not NULL).
+    pub(crate) fn holds(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {
+        Ok(self.eval(row, scope)? == Datum::Bool(true))
+    }
+
+    /// Calls `visit` for this expression and everything inside.
+    pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(self);
+        match self {
+            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now => {}
+            Expr::Arith(_, _, sides) | Expr::Compare(_, sides) | Expr::Distinct(sides, _) => {
+                sides.0.walk(visit);
+                sides.1.walk(visit);
+            }
+            Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Call(_, all) => {
+                all.iter().for_each(|part| part.walk(visit));
+            }
+            Expr::Not(inner) | Expr::IsNull(inner, _) | Expr::IsBool(inner, _, _) | Expr::Cast(inner, _, _) => {
+                inner.walk(visit);
+            }
+            Expr::In(needle, list, _) => {
+                needle.walk(visit);
+                list.iter().for_each(|item| item.walk(visit));
+            }
+            Expr::Like { text, pattern, .. } => {
+                text.walk(visit);
+                pattern.walk(visit);
+            }
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    condition.walk(visit);
+                    result.walk(visit);
+                }
+                otherwise.walk(visit);
+            }
+        }
+    }
+
+    /// Whether no column of the row is needed: the value is known when the statement starts.
+    pub(crate) fn is_row_free(&self) -> bool {
+        let mut free = true;
+        self.walk(&mut |part| free &= !matches!(part, Expr::Column(_)));
+        free
+    }
+
+    /// Marks the columns it reads.
+    pub(crate) fn mark(&self, wanted: &mut [bool]) {
+        self.walk(&mut |part| {
+            if let Expr::Column(at) = part
+                && let Some(slot) = wanted.get_mut(*at)
+            {
+                *slot = true;
+            }
+        });
+    }
+}

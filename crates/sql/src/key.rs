@@ -1,0 +1,203 @@
+//! Memcomparable keys: the order of the bytes is the order of the values, and each value tells where it ends.
+//!
+//! A value is a tag and its bytes. NULL's tag is above all others, so that NULLs come last as in PostgreSQL; a descending value has
+//! every byte inverted. Whole numbers of all widths share one form, so that `int4 = int8` needs no conversion of keys.
+//!
+//! ```text
+//!   number   10 + n as sign-flipped 8 bytes in one of nine lengths: [0x80 - len ..= 0x80 + len] then len bytes
+//!   text     20 + bytes, 00 escaped as 00 FF, ended by 00 01
+//!   NULL     F0
+//! ```
+
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::types::Type;
+use bytes::Bytes;
+use rust_decimal::Decimal;
+
+const FALSE: u8 = 0x08;
+const TRUE: u8 = 0x09;
+const INTEGER_ZERO: u8 = 0x20;
+const FLOAT: u8 = 0x30;
+const DECIMAL: u8 = 0x34;
+const TEXT: u8 = 0x40;
+const BYTES: u8 = 0x42;
+const UUID: u8 = 0x44;
+const NULL: u8 = 0xF0;
+
+/// Appends a value.
+pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
+    let from = out.len();
+    match datum {
+        Datum::Null => out.push(NULL),
+        Datum::Bool(b) => out.push(if *b { TRUE } else { FALSE }),
+        Datum::Int2(n) => write_integer((*n).into(), out),
+        Datum::Int4(n) | Datum::Date(n) => write_integer((*n).into(), out),
+        Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => write_integer(*n, out),
+        Datum::Float8(x) => {
+            out.push(FLOAT);
+            out.extend(float_bits(*x).to_be_bytes());
+        }
+        Datum::Numeric(n) => write_decimal(*n, out),
+        Datum::Text(text) => {
+            out.push(TEXT);
+            write_escaped(text.as_bytes(), out);
+        }
+        Datum::Bytes(bytes) => {
+            out.push(BYTES);
+            write_escaped(bytes, out);
+        }
+        Datum::Uuid(id) => {
+            out.push(UUID);
+            out.extend(id.as_bytes());
+        }
+    }
+    if descending {
+        out[from..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// The sign and the length in the tag, then the bytes without leading zeros (or ones).
+fn write_integer(n: i64, out: &mut Vec<u8>) {
+    let magnitude = if n < 0 { !n } else { n } as u64;
+    let length = 8 - magnitude.leading_zeros() as usize / 8;
+    out.push(if n < 0 { INTEGER_ZERO - 1 - length as u8 } else { INTEGER_ZERO + length as u8 });
+    out.extend(&n.to_be_bytes()[8 - length..]);
+}
+
+/// IEEE bits in an order that compares like numbers; NaN is largest, -0 is 0.
+fn float_bits(x: f64) -> u64 {
+    let bits = if x.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { (if x == 0.0 { 0.0 } else { x }).to_bits() };
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// The whole part (96 bits and the sign), then the fraction as 28 digits: equal numbers of different scale have one key.
+fn write_decimal(n: Decimal, out: &mut Vec<u8>) {
+    let whole = n.floor();
+    let fraction = (n - whole).normalize();
+    out.push(DECIMAL);
+    out.extend((whole.mantissa() / 10i128.pow(whole.scale()) + (1 << 100)).to_be_bytes());
+    let digits = fraction.mantissa() * 10i128.pow(28 - fraction.scale());
+    out.extend(&digits.to_be_bytes()[4..]);
+}
+
+fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
+        out.push(byte);
+        if byte == 0 {
+            out.push(0xFF);
+        }
+    }
+    out.extend([0, 1]);
+}
+
+/// Whether a key of this type tells the whole value. A number's scale, and the sign of a zero, are lost.
+pub(crate) const fn is_exact(ty: Type) -> bool {
+    !matches!(ty, Type::Numeric(_) | Type::Float8)
+}
+
+/// Reads keys back, value by value.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Reader { bytes, at: 0 }
+    }
+
+    fn byte(&mut self, invert: u8) -> Result<u8, SqlError> {
+        let byte = self.bytes.get(self.at).ok_or_else(|| SqlError::corrupted("a key ends too early"))?;
+        self.at += 1;
+        Ok(byte ^ invert)
+    }
+
+    fn take<const N: usize>(&mut self, length: usize, invert: u8, fill: u8) -> Result<[u8; N], SqlError> {
+        let mut out = [fill; N];
+        for slot in &mut out[N - length..] {
+            *slot = self.byte(invert)?;
+        }
+        Ok(out)
+    }
+
+    fn escaped(&mut self, invert: u8) -> Result<Vec<u8>, SqlError> {
+        let mut out = Vec::new();
+        loop {
+            match self.byte(invert)? {
+                0 => match self.byte(invert)? {
+                    1 => return Ok(out),
+                    0xFF => out.push(0),
+                    _ => return Err(SqlError::corrupted("a key has a wrong escape")),
+                },
+                byte => out.push(byte),
+            }
+        }
+    }
+
+    /// Skips a value of any type.
+    pub(crate) fn skip(&mut self, descending: bool) -> Result<(), SqlError> {
+        let invert = if descending { 0xFF } else { 0 };
+        let tag = self.byte(invert)?;
+        let length = match tag {
+            NULL | TRUE | FALSE => 0,
+            FLOAT => 8,
+            DECIMAL => 28,
+            UUID => 16,
+            TEXT | BYTES => {
+                self.escaped(invert)?;
+                0
+            }
+            _ if (INTEGER_ZERO - 9..=INTEGER_ZERO + 8).contains(&tag) => integer_length(tag),
+            _ => return Err(SqlError::corrupted("a key has an unknown tag")),
+        };
+        self.at += length;
+        if self.at > self.bytes.len() {
+            return Err(SqlError::corrupted("a key ends too early"));
+        }
+        Ok(())
+    }
+
+    /// Reads a value of a type whose keys are exact.
+    pub(crate) fn read(&mut self, ty: Type, descending: bool) -> Result<Datum, SqlError> {
+        let invert = if descending { 0xFF } else { 0 };
+        let wrong = || SqlError::corrupted("a key holds a value of another type");
+        let tag = self.byte(invert)?;
+        Ok(match (tag, ty) {
+            (NULL, _) => Datum::Null,
+            (TRUE, Type::Bool) => Datum::Bool(true),
+            (FALSE, Type::Bool) => Datum::Bool(false),
+            (TEXT, Type::Text | Type::Varchar(_) | Type::Char(_)) => {
+                Datum::text(String::from_utf8(self.escaped(invert)?).map_err(|_| wrong())?)
+            }
+            (BYTES, Type::Bytea) => Datum::Bytes(Bytes::from(self.escaped(invert)?)),
+            (UUID, Type::Uuid) => Datum::Uuid(uuid::Uuid::from_bytes(self.take(16, invert, 0)?)),
+            (tag, _) if (INTEGER_ZERO - 9..=INTEGER_ZERO + 8).contains(&tag) => {
+                let fill = if tag < INTEGER_ZERO { 0xFF } else { 0 };
+                let n = i64::from_be_bytes(self.take(integer_length(tag), invert, fill)?);
+                match ty {
+                    Type::Int2 => Datum::Int2(n.try_into().map_err(|_| wrong())?),
+                    Type::Int4 => Datum::Int4(n.try_into().map_err(|_| wrong())?),
+                    Type::Date => Datum::Date(n.try_into().map_err(|_| wrong())?),
+                    Type::Int8 => Datum::Int8(n),
+                    Type::Timestamp => Datum::Timestamp(n),
+                    Type::TimestampTz => Datum::TimestampTz(n),
+                    _ => return Err(wrong()),
+                }
+            }
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+const fn integer_length(tag: u8) -> usize {
+    if tag < INTEGER_ZERO { (INTEGER_ZERO - 1 - tag) as usize } else { (tag - INTEGER_ZERO) as usize }
+}
+
+/// The first key behind every key that begins with these bytes; `None` when there is none.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}

@@ -1,0 +1,61 @@
+//! The keys of a database: where the catalog and the rows lie, and the nouns of the transaction trait.
+//!
+//! ```text
+//!   01 01 name            relation of a name: id, table, kind
+//!   01 02 id              descriptor of a table
+//!   01 03                 next id
+//!   01 04 id              fence of a table: its version
+//!   01 05 storage         storage that nobody refers to any more, to be erased by VACUUM
+//!   02 storage key...     rows of a table, or entries of an index
+//! ```
+
+use crate::key;
+use meridian_mvcc::{Key, KeyRange, Value};
+
+pub(crate) const NEXT_ID: [u8; 2] = [1, 3];
+pub(crate) const NAMES: [u8; 2] = [1, 1];
+pub(crate) const DROPPED: [u8; 2] = [1, 5];
+
+pub(crate) fn name_key(name: &str) -> Key {
+    to_key([&NAMES, name.as_bytes()].concat())
+}
+
+pub(crate) fn descriptor_key(id: u32) -> Key {
+    to_key([&[1, 2], &id.to_be_bytes()[..]].concat())
+}
+
+pub(crate) fn fence_key(id: u32) -> Key {
+    to_key([&[1, 4], &id.to_be_bytes()[..]].concat())
+}
+
+pub(crate) fn dropped_key(storage: u32) -> Key {
+    to_key([&DROPPED, &storage.to_be_bytes()[..]].concat())
+}
+
+/// How long the prefix of a storage is.
+pub(crate) const PREFIX: usize = 5;
+
+/// What every key of a storage begins with.
+pub(crate) fn storage_prefix(storage: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32);
+    out.push(2);
+    out.extend(storage.to_be_bytes());
+    out
+}
+
+/// Every key that begins with these bytes.
+pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
+    range(prefix.to_vec(), key::after_prefix(prefix))
+}
+
+pub(crate) fn to_key(bytes: Vec<u8>) -> Key {
+    Key(bytes.into())
+}
+
+pub(crate) fn to_value(bytes: Vec<u8>) -> Value {
+    Value(bytes.into())
+}
+
+pub(crate) fn range(start: Vec<u8>, end: Option<Vec<u8>>) -> KeyRange {
+    KeyRange { start: to_key(start), end: end.map(to_key) }
+}

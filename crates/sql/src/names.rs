@@ -1,0 +1,139 @@
+//! Names of the syntax tree as the catalog knows them, and places in a statement's text.
+
+use crate::error::{SqlError, state};
+use crate::types::Type;
+use sqlparser::ast::{self, DataType, Spanned};
+
+/// A name as PostgreSQL folds it: small letters unless quoted.
+pub(crate) fn fold(ident: &ast::Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// Where a name stands: line and column as one number; [`crate::parse`] turns it into a character's position.
+pub(crate) fn position(ident: &ast::Ident) -> Option<usize> {
+    place(ident.span.start)
+}
+
+pub(crate) fn expr_position(expr: &ast::Expr) -> Option<usize> {
+    place(expr.span().start)
+}
+
+/// A line and a column in one number, the line above bit 32.
+pub(crate) fn place(at: sqlparser::tokenizer::Location) -> Option<usize> {
+    (at.line > 0).then_some((at.line as usize) << 32 | at.column as usize)
+}
+
+/// Turns a place into a position in the text, counted in characters from 1.
+pub(crate) fn settle_position(mut error: SqlError, sql: &str) -> SqlError {
+    if let Some(place) = error.position.filter(|place| place >> 32 > 0) {
+        let (line, column) = (place >> 32, place & 0xFFFF_FFFF);
+        let before: usize = sql.split('\n').take(line - 1).map(|text| text.chars().count() + 1).sum();
+        error.position = Some(before + column);
+    }
+    error
+}
+
+/// The schema (if given) and the name of a relation; only `public` holds tables of the user.
+pub(crate) fn relation(name: &ast::ObjectName) -> Result<String, SqlError> {
+    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
+    match parts.as_slice() {
+        [name] => Ok(name.clone()),
+        [schema, name] if schema == "public" => Ok(name.clone()),
+        [_, schema, name] if schema == "public" => Ok(name.clone()),
+        [schema, name] => Ok(format!("{schema}.{name}")),
+        _ => Err(SqlError::new(state::SYNTAX, format!("improper relation name: {name}"))),
+    }
+}
+
+/// A function's name, without `pg_catalog.`.
+pub(crate) fn function_name(name: &ast::ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+}
+
+/// The arguments of a call, none of them a wildcard.
+pub(crate) fn arguments(call: &ast::Function) -> Result<Vec<&ast::Expr>, SqlError> {
+    match &call.args {
+        ast::FunctionArguments::None => Ok(Vec::new()),
+        ast::FunctionArguments::List(list) => list
+            .args
+            .iter()
+            .map(|arg| match arg {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
+                other => Err(SqlError::unsupported(format!("the argument {other}"))),
+            })
+            .collect(),
+        ast::FunctionArguments::Subquery(_) => Err(SqlError::unsupported("a subquery as argument")),
+    }
+}
+
+/// A type as SQL writes it.
+pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
+    use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
+    let length = |length: &Option<CharacterLength>| match length {
+        Some(CharacterLength::IntegerLength { length, .. }) if (1..=10_485_760).contains(length) => {
+            Ok(Some(*length as u32))
+        }
+        Some(_) => {
+            Err(SqlError::new(state::INVALID_PARAMETER, "length of a character type must be between 1 and 10485760"))
+        }
+        None => Ok(None),
+    };
+    Ok(match ty {
+        DataType::Bool | DataType::Boolean => Type::Bool,
+        DataType::SmallInt(_) | DataType::Int2(_) => Type::Int2,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => Type::Int4,
+        DataType::BigInt(_) | DataType::Int8(_) => Type::Int8,
+        DataType::Float8
+        | DataType::DoublePrecision
+        | DataType::Double(_)
+        | DataType::Real
+        | DataType::Float4
+        | DataType::Float(_) => Type::Float8,
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
+            let (precision, scale) = match info {
+                ExactNumberInfo::None => return Ok(Type::Numeric(None)),
+                ExactNumberInfo::Precision(precision) => (*precision, 0),
+                ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+            };
+            if !(1..=28).contains(&precision) || !(0..=precision as i64).contains(&scale) {
+                let message = format!("NUMERIC precision {precision}, scale {scale} must be between 1 and 28");
+                return Err(SqlError::new(state::INVALID_PARAMETER, message).detail("At most 28 digits are kept."));
+            }
+            Type::Numeric(Some((precision as u16, scale as u16)))
+        }
+        DataType::Text => Type::Text,
+        DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => Type::Varchar(length(n)?),
+        DataType::Char(n) | DataType::Character(n) => Type::Char(length(n)?.unwrap_or(1)),
+        DataType::Bytea => Type::Bytea,
+        DataType::Uuid => Type::Uuid,
+        DataType::Date => Type::Date,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::Timestamp,
+        DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
+        DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
+        DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
+        other => {
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", other.to_string().to_lowercase()))
+                .hint("Types: boolean, smallint, integer, bigint, double precision, numeric, text, varchar, char, bytea, uuid, date, timestamp, timestamptz."));
+        }
+    })
+}
+
+/// The nearest of some names, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = |other: &str| {
+        let (a, b): (Vec<char>, Vec<char>) = (name.chars().take(64).collect(), other.chars().take(64).collect());
+        let mut row: Vec<usize> = (0..=b.len()).collect();
+        for (i, x) in a.iter().enumerate() {
+            let mut diagonal = row[0];
+            row[0] = i + 1;
+            for (j, y) in b.iter().enumerate() {
+                let change = diagonal + usize::from(x != y);
+                diagonal = row[j + 1];
+                row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+            }
+        }
+        row[b.len()]
+    };
+    let limit = (name.chars().count() / 3).clamp(1, 3);
+    all.map(|other| (near(other), other)).filter(|(distance, _)| *distance <= limit).min().map(|(_, other)| other)
+}

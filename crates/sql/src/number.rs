@@ -1,0 +1,127 @@
+//! Arithmetic as PostgreSQL does it: overflow and division by zero are errors, numerics keep PostgreSQL's scales.
+
+use crate::datetime::DAY_US;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Arith;
+use crate::types::Type;
+use rust_decimal::{Decimal, RoundingStrategy};
+
+pub(crate) fn overflow(ty: Type) -> SqlError {
+    match ty {
+        Type::Float8 => SqlError::new(state::OUT_OF_RANGE, "value out of range: overflow"),
+        Type::Numeric(_) => {
+            SqlError::new(state::OUT_OF_RANGE, "value overflows numeric format").detail("At most 28 digits are kept.")
+        }
+        _ => SqlError::new(state::OUT_OF_RANGE, format!("{} out of range", ty.name())),
+    }
+}
+
+pub(crate) fn by_zero() -> SqlError {
+    SqlError::new(state::DIVISION_BY_ZERO, "division by zero")
+}
+
+/// An integer of a width.
+pub(crate) fn integer(ty: Type, n: i128) -> Result<Datum, SqlError> {
+    let wide = |_| overflow(ty);
+    Ok(match ty {
+        Type::Int2 => Datum::Int2(n.try_into().map_err(wide)?),
+        Type::Int4 => Datum::Int4(n.try_into().map_err(wide)?),
+        _ => Datum::Int8(n.try_into().map_err(|_| overflow(Type::Int8))?),
+    })
+}
+
+pub(crate) fn to_decimal(datum: &Datum) -> Result<Decimal, SqlError> {
+    match datum {
+        Datum::Numeric(n) => Ok(*n),
+        Datum::Float8(x) => {
+            // PostgreSQL keeps 15 digits of a float.
+            crate::format_text::decimal(&format!("{:.14e}", x))
+                .map(|n| n.normalize())
+                .ok_or_else(|| overflow(Type::Numeric(None)))
+        }
+        other => Ok(Decimal::from(other.as_i64().unwrap_or(0))),
+    }
+}
+
+pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<Datum, SqlError> {
+    match ty {
+        Type::Int2 | Type::Int4 | Type::Int8 => {
+            let (a, b) = (i128::from(left.as_i64().unwrap_or(0)), i128::from(right.as_i64().unwrap_or(0)));
+            integer(
+                ty,
+                match op {
+                    Arith::Add => a + b,
+                    Arith::Sub => a - b,
+                    Arith::Mul => a * b,
+                    Arith::Div | Arith::Mod if b == 0 => return Err(by_zero()),
+                    Arith::Div => a / b,
+                    Arith::Mod => a % b,
+                },
+            )
+        }
+        Type::Float8 => {
+            let (a, b) = (left.as_f64().unwrap_or(0.0), right.as_f64().unwrap_or(0.0));
+            let x = match op {
+                Arith::Add => a + b,
+                Arith::Sub => a - b,
+                Arith::Mul => a * b,
+                Arith::Div | Arith::Mod if b == 0.0 => return Err(by_zero()),
+                Arith::Div => a / b,
+                Arith::Mod => a % b,
+            };
+            if x.is_infinite() && a.is_finite() && b.is_finite() { Err(overflow(ty)) } else { Ok(Datum::Float8(x)) }
+        }
+        Type::Date => {
+            let (Datum::Date(days), n) = (left, i64::from(right.as_i64().unwrap_or(0) as i32)) else {
+                return Err(SqlError::unsupported("this arithmetic on dates"));
+            };
+            let days = if op == Arith::Sub { i64::from(*days) - n } else { i64::from(*days) + n };
+            i32::try_from(days)
+                .map(Datum::Date)
+                .map_err(|_| SqlError::new(state::DATETIME_OVERFLOW, "date out of range"))
+        }
+        Type::Numeric(_) => {
+            let (a, b) = (to_decimal(left)?, to_decimal(right)?);
+            let result = match op {
+                Arith::Add => a.checked_add(b),
+                Arith::Sub => a.checked_sub(b),
+                Arith::Mul => a.checked_mul(b),
+                Arith::Div | Arith::Mod if b.is_zero() => return Err(by_zero()),
+                Arith::Div => return divide(a, b).map(Datum::Numeric),
+                Arith::Mod => a.checked_rem(b),
+            };
+            result.map(Datum::Numeric).ok_or_else(|| overflow(ty))
+        }
+        _ => Err(SqlError::unsupported(format!("arithmetic on {ty}"))),
+    }
+}
+
+/// Division to PostgreSQL's scale: at least sixteen significant digits, and no fewer behind the point than either side has.
+pub(crate) fn divide(a: Decimal, b: Decimal) -> Result<Decimal, SqlError> {
+    let (weight_a, first_a) = weight(a);
+    let (weight_b, first_b) = weight(b);
+    let quotient_weight = weight_a - weight_b - i32::from(first_a <= first_b);
+    let scale = (16 - quotient_weight * 4).max(a.scale() as i32).max(b.scale() as i32).clamp(0, 28) as u32;
+    let quotient = a.checked_div(b).ok_or_else(|| overflow(Type::Numeric(None)))?;
+    let mut rounded = quotient.round_dp_with_strategy(scale, RoundingStrategy::MidpointAwayFromZero);
+    rounded.rescale(scale);
+    Ok(rounded)
+}
+
+/// The weight of the first group of four digits, and that group.
+fn weight(n: Decimal) -> (i32, u128) {
+    let padding = (4 - n.scale() % 4) % 4;
+    let mut rest = n.mantissa().unsigned_abs() * 10u128.pow(padding);
+    let mut groups = 0;
+    while rest >= 10_000 {
+        rest /= 10_000;
+        groups += 1;
+    }
+    if rest == 0 { (0, 0) } else { (groups - ((n.scale() + padding) / 4) as i32, rest) }
+}
+
+/// Midnight of a day.
+pub(crate) fn midnight(days: i32) -> i64 {
+    i64::from(days).saturating_mul(DAY_US)
+}

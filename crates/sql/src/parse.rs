@@ -1,0 +1,134 @@
+//! Text to statements: split at semicolons, AS OF SYSTEM TIME cut off, the rest to the parser.
+
+use crate::error::{SqlError, state};
+use crate::names;
+use sqlparser::ast::{self, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+/// One statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Parsed {
+    pub(crate) statement: Statement,
+    /// What stands behind AS OF SYSTEM TIME.
+    pub(crate) as_of: Option<String>,
+}
+
+fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
+    Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| {
+        let error = SqlError::new(state::SYNTAX, e.message.to_lowercase()).at(names::place(e.location));
+        names::settle_position(error, sql)
+    })
+}
+
+fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+    matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+/// The statements of a text; none for an empty one. Nothing is returned unless all of them parse.
+pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
+    let mut out = Vec::new();
+    let all = tokens(sql)?;
+    for part in all.split(|token| token.token == Token::SemiColon) {
+        if part.iter().any(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
+            out.push(statement(part.to_vec(), sql)?);
+        }
+    }
+    Ok(out)
+}
+
+fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlError> {
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let as_of = cut_as_of(&mut tokens)?;
+    let first = tokens.first().cloned();
+    if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
+        // Every form of VACUUM is one statement here; the parser knows only another system's.
+        tokens.truncate(1);
+    }
+    if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
+        tokens.push(TokenWithSpan::wrap(Token::SemiColon));
+        // The parser knows `freeze true` only.
+        for at in 1..tokens.len() {
+            if is_word(&tokens[at - 1], "freeze") || is_word(&tokens[at - 1], "header") {
+                let word = ["on", "off"].iter().position(|word| is_word(&tokens[at], word));
+                if let Some(which) = word {
+                    tokens[at].token = Token::make_keyword(["true", "false"][which]);
+                }
+            }
+        }
+    }
+    let end = tokens.last().map(|token| token.span.end);
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(60).with_tokens_with_locations(tokens);
+    let failed = |error: ParserError, parser: &Parser<'_>| {
+        let at = parser.peek_token();
+        let message = match (&error, &at.token) {
+            (ParserError::RecursionLimitExceeded, _) => "stack depth limit exceeded".to_owned(),
+            (_, Token::EOF) => "syntax error at end of input".to_owned(),
+            (_, token) => format!("syntax error at or near \"{token}\""),
+        };
+        let place = if at.token == Token::EOF { end.and_then(names::place) } else { names::place(at.span.start) };
+        // The parser names the place it found wrong better than the token it stopped before.
+        let (place, message) = match parser_place(&error) {
+            Some((place, near)) if at.token != Token::EOF => {
+                (Some(place), near.map_or(message, |near| format!("syntax error at or near \"{near}\"")))
+            }
+            _ => (place, message),
+        };
+        let mut answer = SqlError::new(state::SYNTAX, message).at(place);
+        if let ParserError::ParserError(text) = &error {
+            answer.detail = Some(text.split(" at Line:").next().unwrap_or(text).to_owned());
+        }
+        names::settle_position(answer, sql)
+    };
+    let statement = parser.parse_statement().map_err(|e| failed(e, &parser))?;
+    while parser.consume_token(&Token::SemiColon) {}
+    if parser.peek_token().token != Token::EOF {
+        return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
+    }
+    Ok(Parsed { statement, as_of })
+}
+
+/// `…, found: x at Line: 1, Column: 8`
+fn parser_place(error: &ParserError) -> Option<(usize, Option<String>)> {
+    let ParserError::ParserError(text) = error else { return None };
+    let (before, at) = text.rsplit_once(" at Line: ")?;
+    let (line, column) = at.split_once(", Column: ")?;
+    let place = line.parse::<usize>().ok()? << 32 | column.parse::<usize>().ok()?;
+    Some((place, before.rsplit_once("found: ").map(|(_, near)| near.to_owned())))
+}
+
+/// Cuts `AS OF SYSTEM TIME value` from the end.
+fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlError> {
+    let words = ["as", "of", "system", "time"];
+    let starts = |window: &[TokenWithSpan]| window.iter().zip(words).all(|(token, word)| is_word(token, word));
+    let Some(at) = tokens.windows(4).position(starts) else { return Ok(None) };
+    let value = match tokens.get(at + 4..) {
+        Some([only]) => match &only.token {
+            Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(value) = value else {
+        return Err(SqlError::new(state::SYNTAX, "AS OF SYSTEM TIME takes one time, at the end of the statement")
+            .hint("For example: AS OF SYSTEM TIME '-10s', or a timestamp.")
+            .at(names::place(tokens[at].span.start)));
+    };
+    tokens.truncate(at);
+    Ok(Some(value))
+}
+
+/// An expression's text, as a descriptor keeps it.
+pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
+    Parser::new(&PostgreSqlDialect {})
+        .with_recursion_limit(60)
+        .try_with_sql(text)
+        .and_then(|mut parser| parser.parse_expr())
+        .map_err(|e| SqlError::corrupted(format!("the default {text}: {e}")))
+}
+
+/// Whether a statement runs even in a failed transaction.
+pub(crate) fn ends_transaction(statement: &Statement) -> bool {
+    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
+}

@@ -1,0 +1,303 @@
+//! Which keys a condition needs: points and ranges of the primary key or of a secondary index.
+//!
+//! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`) and the next one with a range. The key with
+//! most matched columns wins, the primary key on a tie. What the spans do not express is filtered afterwards.
+
+use crate::catalog::{IndexPart, Table};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::{Compare, Expr, Scope};
+use crate::key;
+use crate::kv;
+use meridian_mvcc::{Key, KeyRange};
+
+/// More spans than this from lists, and the list is a filter only.
+const MOST_SPANS: usize = 20_000;
+
+/// How a table's rows are reached.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Access {
+    /// The secondary index, or the primary key.
+    pub(crate) index: Option<usize>,
+    /// No span: nothing but a full scan helps.
+    pub(crate) spans: Vec<Span>,
+}
+
+/// Values of leading columns, and bounds of the next: (value, inclusive).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) equal: Vec<Expr>,
+    low: Option<(Expr, bool)>,
+    high: Option<(Expr, bool)>,
+}
+
+/// What to read.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Point(Key),
+    Range(KeyRange),
+}
+
+/// The conjuncts of a condition.
+pub(crate) fn conjuncts<'a>(filter: &'a Expr, out: &mut Vec<&'a Expr>) {
+    match filter {
+        Expr::And(all) => all.iter().for_each(|part| conjuncts(part, out)),
+        other => out.push(other),
+    }
+}
+
+impl Access {
+    /// The best access for a condition.
+    pub(crate) fn choose(table: &Table, filter: Option<&Expr>) -> Access {
+        let mut all = Vec::new();
+        if let Some(filter) = filter {
+            conjuncts(filter, &mut all);
+        }
+        let mut best = (0, Access { index: None, spans: Vec::new() });
+        let keys = table
+            .primary
+            .iter()
+            .map(|primary| (None, primary))
+            .chain(table.indexes.iter().enumerate().map(|(at, index)| (Some(at), index)));
+        for (at, index) in keys {
+            let spans = disjunct_spans(&index.columns, &all);
+            let Some(least) = spans.iter().map(Span::worth).min().filter(|worth| *worth > 0) else { continue };
+            let whole = spans.iter().all(|span| span.equal.len() == index.columns.len()) && index.unique;
+            let worth = least * 4 + usize::from(whole) * 100 + usize::from(at.is_none());
+            if worth > best.0 {
+                best = (worth, Access { index: at, spans });
+            }
+        }
+        best.1
+    }
+
+    /// The columns of the key it uses.
+    pub(crate) fn parts<'a>(&self, table: &'a Table) -> &'a [IndexPart] {
+        match self.index {
+            Some(at) => &table.indexes[at].columns,
+            None => table.primary.as_ref().map_or(&[], |primary| &primary.columns),
+        }
+    }
+
+    /// The keys to read, in key order, without overlaps.
+    pub(crate) fn targets(&self, table: &Table, scope: &Scope<'_>) -> Result<Vec<Target>, SqlError> {
+        let (storage, unique) = match self.index {
+            Some(at) => (table.indexes[at].id, table.indexes[at].unique),
+            None => (table.storage, true),
+        };
+        let prefix = kv::storage_prefix(storage);
+        if self.spans.is_empty() {
+            return Ok(vec![Target::Range(kv::prefix_range(&prefix))]);
+        }
+        let parts = self.parts(table);
+        let mut targets = Vec::with_capacity(self.spans.len());
+        for span in &self.spans {
+            targets.extend(span.target(prefix.clone(), parts, unique, scope)?);
+        }
+        if targets.len() > 1 {
+            targets = merge(targets);
+        }
+        Ok(targets)
+    }
+
+    /// A line for EXPLAIN.
+    pub(crate) fn explain(&self, table: &Table) -> String {
+        let Some(span) = self.spans.first() else { return format!("Full scan of {}", table.name) };
+        let parts = self.parts(table);
+        let key = match self.index {
+            Some(at) => format!("index {}", table.indexes[at].name),
+            None => "primary key".to_owned(),
+        };
+        let named = |parts: &[IndexPart]| {
+            let names: Vec<_> = parts.iter().map(|part| table.columns[part.column as usize].name.as_str()).collect();
+            names.join(", ")
+        };
+        let range = if span.low.is_some() || span.high.is_some() {
+            format!(", range of {}", table.columns[parts[span.equal.len()].column as usize].name)
+        } else {
+            String::new()
+        };
+        let what = if span.equal.len() == parts.len() { "Lookup" } else { "Range scan" };
+        let times = if self.spans.len() > 1 { format!(", {} spans", self.spans.len()) } else { String::new() };
+        format!("{what} of {} by {key} ({}{range}{times})", table.name, named(&parts[..span.equal.len()]))
+    }
+}
+
+fn merge(targets: Vec<Target>) -> Vec<Target> {
+    let start = |target: &Target| match target {
+        Target::Point(key) => key.clone(),
+        Target::Range(range) => range.start.clone(),
+    };
+    let mut targets = targets;
+    targets.sort_by_key(start);
+    let mut merged: Vec<Target> = Vec::with_capacity(targets.len());
+    for target in targets {
+        let overlaps = match (merged.last_mut(), &target) {
+            (Some(Target::Point(last)), Target::Point(key)) => last == key,
+            (Some(Target::Range(last)), Target::Point(key)) => last.contains(key),
+            (Some(Target::Range(last)), Target::Range(next))
+                if last.end.as_ref().is_none_or(|end| next.start < *end) =>
+            {
+                if last.end.is_some() && (next.end.is_none() || next.end > last.end) {
+                    last.end = next.end.clone();
+                }
+                true
+            }
+            (Some(Target::Point(last)), Target::Range(next)) if next.start == *last => {
+                merged.pop();
+                false
+            }
+            _ => false,
+        };
+        if !overlaps {
+            merged.push(target);
+        }
+    }
+    merged
+}
+
+/// The side of a comparison that is the column, and the other.
+fn about<'a>(conjunct: &'a Expr, column: usize) -> Option<(Compare, &'a Expr)> {
+    let Expr::Compare(op, sides) = conjunct else { return None };
+    match (&sides.0, &sides.1) {
+        (Expr::Column(at), value) if *at == column && value.is_row_free() => Some((*op, value)),
+        (value, Expr::Column(at)) if *at == column && value.is_row_free() => Some((op.flipped(), value)),
+        _ => None,
+    }
+}
+
+fn disjunct_spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
+    let spans = spans(parts, all);
+    if spans.iter().any(|span| span.worth() > 0) {
+        return spans;
+    }
+    for (at, conjunct) in all.iter().enumerate() {
+        let Expr::Or(branches) = conjunct else { continue };
+        let mut union = Vec::new();
+        for branch in branches {
+            let mut rest: Vec<&Expr> = all.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, e)| *e).collect();
+            conjuncts(branch, &mut rest);
+            let part = self::spans(parts, &rest);
+            if part.is_empty() || part.iter().any(|span| span.worth() == 0) || union.len() > MOST_SPANS {
+                union.clear();
+                break;
+            }
+            union.extend(part);
+        }
+        if !union.is_empty() {
+            return union;
+        }
+    }
+    Vec::new()
+}
+
+fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
+    let mut spans = vec![Span::default()];
+    for part in parts {
+        let column = part.column as usize;
+        let equal = all.iter().find_map(|e| about(e, column).filter(|(op, _)| *op == Compare::Eq));
+        if let Some((_, value)) = equal {
+            spans.iter_mut().for_each(|span| span.equal.push(value.clone()));
+            continue;
+        }
+        let list = all.iter().find_map(|conjunct| match conjunct {
+            Expr::In(needle, list, false) if **needle == Expr::Column(column) => {
+                list.iter().all(Expr::is_row_free).then_some(list)
+            }
+            _ => None,
+        });
+        if let Some(list) = list.filter(|list| list.len().saturating_mul(spans.len()) <= MOST_SPANS) {
+            spans = spans
+                .into_iter()
+                .flat_map(|span| {
+                    list.iter().map(move |value| {
+                        let mut span = span.clone();
+                        span.equal.push(value.clone());
+                        span
+                    })
+                })
+                .collect();
+            continue;
+        }
+        for conjunct in all {
+            match about(conjunct, column) {
+                Some((op @ (Compare::Gt | Compare::Ge), value)) => spans
+                    .iter_mut()
+                    .filter(|span| span.low.is_none())
+                    .for_each(|span| span.low = Some((value.clone(), op == Compare::Ge))),
+                Some((op @ (Compare::Lt | Compare::Le), value)) => spans
+                    .iter_mut()
+                    .filter(|span| span.high.is_none())
+                    .for_each(|span| span.high = Some((value.clone(), op == Compare::Le))),
+                _ => {}
+            }
+        }
+        break;
+    }
+    spans
+}
+
+impl Span {
+    fn worth(&self) -> usize {
+        self.equal.len() * 4 + usize::from(self.low.is_some()) + usize::from(self.high.is_some())
+    }
+
+    fn target(
+        &self,
+        mut prefix: Vec<u8>,
+        parts: &[IndexPart],
+        unique: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Target>, SqlError> {
+        for (value, part) in self.equal.iter().zip(parts) {
+            let value = value.eval(&[], scope)?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            key::write(&value, part.descending, &mut prefix);
+        }
+        if self.equal.len() == parts.len() {
+            return Ok(Some(if unique {
+                Target::Point(kv::to_key(prefix))
+            } else {
+                Target::Range(kv::prefix_range(&prefix))
+            }));
+        }
+        if self.low.is_none() && self.high.is_none() {
+            return Ok(Some(Target::Range(kv::prefix_range(&prefix))));
+        }
+        let descending = parts[self.equal.len()].descending;
+        let bound = |bound: &Option<(Expr, bool)>| -> Result<Option<Option<(Vec<u8>, bool)>>, SqlError> {
+            let Some((value, inclusive)) = bound else { return Ok(Some(None)) };
+            let value = value.eval(&[], scope)?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            let mut out = prefix.clone();
+            key::write(&value, descending, &mut out);
+            Ok(Some(Some((out, *inclusive))))
+        };
+        let (Some(low), Some(high)) = (bound(&self.low)?, bound(&self.high)?) else { return Ok(None) };
+        let (first, last) = if descending { (high, low) } else { (low, high) };
+        let mut null = prefix.clone();
+        key::write(&Datum::Null, descending, &mut null);
+        let start = match first {
+            Some((bytes, true)) => bytes,
+            Some((bytes, false)) => after(&bytes),
+            // NULLs stand at one end, and no comparison finds them.
+            None if descending => after(&null),
+            None => prefix.clone(),
+        };
+        let end = match last {
+            Some((bytes, true)) => after(&bytes),
+            Some((bytes, false)) => bytes,
+            None if descending => after(&prefix),
+            None => null,
+        };
+        Ok((start < end).then(|| Target::Range(kv::range(start, Some(end)))))
+    }
+}
+
+fn after(prefix: &[u8]) -> Vec<u8> {
+    key::after_prefix(prefix).expect("invariant: a storage's prefix has a byte below 255")
+}

@@ -1,0 +1,192 @@
+//! Rows as stored values: a version byte, the number of stored columns, a bitmap of NULLs, the values.
+//!
+//! Columns whose value the key tells exactly are not stored again. A row with fewer columns than its table was written before
+//! the others were added: those read as NULL.
+
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::key;
+use crate::types::Type;
+use bytes::Bytes;
+use rust_decimal::Decimal;
+
+const VERSION: u8 = 1;
+
+/// Encodes the columns of a row that its key does not tell.
+pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
+    let stored = table.stored();
+    let mut out = Vec::with_capacity(16 + stored.len() * 6);
+    out.push(VERSION);
+    write_varint(stored.len() as u128, &mut out);
+    let bitmap = out.len();
+    out.resize(bitmap + stored.len().div_ceil(8), 0);
+    for (at, &column) in stored.iter().enumerate() {
+        match &row[column] {
+            Datum::Null => out[bitmap + at / 8] |= 1 << (at % 8),
+            Datum::Bool(b) => out.push(u8::from(*b)),
+            Datum::Int2(n) => write_signed((*n).into(), &mut out),
+            Datum::Int4(n) | Datum::Date(n) => write_signed((*n).into(), &mut out),
+            Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => write_signed((*n).into(), &mut out),
+            Datum::Float8(x) => out.extend(x.to_le_bytes()),
+            Datum::Numeric(n) => {
+                out.push(n.scale() as u8);
+                write_signed(n.mantissa(), &mut out);
+            }
+            Datum::Text(text) => write_bytes(text.as_bytes(), &mut out),
+            Datum::Bytes(bytes) => write_bytes(bytes, &mut out),
+            Datum::Uuid(id) => out.extend(id.as_bytes()),
+        }
+    }
+    out
+}
+
+/// Decodes a row as wide as its table; columns that are not wanted are NULL. `key` is the key without its storage's prefix.
+pub(crate) fn decode(table: &Table, key: &[u8], value: &[u8], wanted: &[bool]) -> Result<Vec<Datum>, SqlError> {
+    let mut row = vec![Datum::Null; table.columns.len()];
+    if let Some(primary) = &table.primary {
+        let mut reader = key::Reader::new(key);
+        for part in primary.columns.iter() {
+            let column = part.column as usize;
+            let ty = table.columns[column].ty;
+            if wanted[column] && key::is_exact(ty) {
+                row[column] = reader.read(ty, part.descending)?;
+            } else {
+                reader.skip(part.descending)?;
+            }
+        }
+    }
+    let mut source = Source { bytes: value };
+    if source.byte()? != VERSION {
+        return Err(SqlError::corrupted("a row has an unknown version"));
+    }
+    let stored = table.stored();
+    let count = source.varint()? as usize;
+    if count > stored.len() {
+        return Err(SqlError::corrupted("a row has more columns than its table"));
+    }
+    let bitmap = source.take(count.div_ceil(8))?;
+    let last = stored[..count].iter().rposition(|column| wanted[*column]).map_or(0, |at| at + 1);
+    for (at, &column) in stored[..last].iter().enumerate() {
+        if bitmap[at / 8] >> (at % 8) & 1 == 0 {
+            let ty = table.columns[column].ty;
+            if wanted[column] {
+                row[column] = source.read(ty)?;
+            } else {
+                source.skip(ty)?;
+            }
+        }
+    }
+    Ok(row)
+}
+
+fn write_varint(mut n: u128, out: &mut Vec<u8>) {
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+fn write_signed(n: i128, out: &mut Vec<u8>) {
+    write_varint(((n << 1) ^ (n >> 127)) as u128, out);
+}
+
+fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    write_varint(bytes.len() as u128, out);
+    out.extend(bytes);
+}
+
+struct Source<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Source<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], SqlError> {
+        let (taken, rest) =
+            self.bytes.split_at_checked(length).ok_or_else(|| SqlError::corrupted("a row ends too early"))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, SqlError> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn varint(&mut self) -> Result<u128, SqlError> {
+        let mut n = 0u128;
+        for shift in (0..128).step_by(7) {
+            let byte = self.byte()?;
+            n |= u128::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(n);
+            }
+        }
+        Err(SqlError::corrupted("a number in a row does not end"))
+    }
+
+    fn signed(&mut self) -> Result<i128, SqlError> {
+        let n = self.varint()?;
+        Ok((n >> 1) as i128 ^ -((n & 1) as i128))
+    }
+
+    fn length(&mut self) -> Result<usize, SqlError> {
+        usize::try_from(self.varint()?).map_err(|_| SqlError::corrupted("a length in a row is too large"))
+    }
+
+    fn skip(&mut self, ty: Type) -> Result<(), SqlError> {
+        match ty {
+            Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Bytea => {
+                let length = self.length()?;
+                self.take(length)?;
+            }
+            Type::Bool => _ = self.take(1)?,
+            Type::Float8 => _ = self.take(8)?,
+            Type::Uuid => _ = self.take(16)?,
+            Type::Numeric(_) => {
+                self.take(1)?;
+                self.varint()?;
+            }
+            _ => _ = self.varint()?,
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, ty: Type) -> Result<Datum, SqlError> {
+        let wrong = |_| SqlError::corrupted("a number in a row is too large for its column");
+        Ok(match ty {
+            Type::Bool => Datum::Bool(self.byte()? != 0),
+            Type::Int2 => Datum::Int2(self.signed()?.try_into().map_err(wrong)?),
+            Type::Int4 => Datum::Int4(self.signed()?.try_into().map_err(wrong)?),
+            Type::Date => Datum::Date(self.signed()?.try_into().map_err(wrong)?),
+            Type::Int8 => Datum::Int8(self.signed()?.try_into().map_err(wrong)?),
+            Type::Timestamp => Datum::Timestamp(self.signed()?.try_into().map_err(wrong)?),
+            Type::TimestampTz => Datum::TimestampTz(self.signed()?.try_into().map_err(wrong)?),
+            Type::Float8 => {
+                let mut bits = [0; 8];
+                bits.copy_from_slice(self.take(8)?);
+                Datum::Float8(f64::from_le_bytes(bits))
+            }
+            Type::Numeric(_) => {
+                let scale = self.byte()?;
+                let mantissa = self.signed()?;
+                let n = Decimal::try_from_i128_with_scale(mantissa, scale.into());
+                Datum::Numeric(n.map_err(|_| SqlError::corrupted("a numeric in a row is too large"))?)
+            }
+            Type::Text | Type::Varchar(_) | Type::Char(_) => {
+                let length = self.length()?;
+                let text = std::str::from_utf8(self.take(length)?);
+                Datum::text(text.map_err(|_| SqlError::corrupted("a text in a row is not UTF-8"))?)
+            }
+            Type::Bytea => {
+                let length = self.length()?;
+                Datum::Bytes(Bytes::copy_from_slice(self.take(length)?))
+            }
+            Type::Uuid => {
+                let mut id = [0; 16];
+                id.copy_from_slice(self.take(16)?);
+                Datum::Uuid(uuid::Uuid::from_bytes(id))
+            }
+        })
+    }
+}

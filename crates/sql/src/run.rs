@@ -1,0 +1,384 @@
+//! Running a compiled statement in the session's transaction, and replaying the transaction when the protocol aborts it.
+
+use crate::analytic::{AnalyticRows, Reader};
+use crate::compile::{self, Compiled, Plan};
+use crate::datum::Datum;
+use crate::engine::Engine;
+use crate::error::{SqlError, restart, state};
+use crate::expr::{Facts, Scope};
+use crate::parse::Parsed;
+use crate::response::{Column, Response};
+use crate::select::Running;
+use crate::session::Session;
+use crate::types::Type;
+use crate::work::{self, Step, Work};
+use crate::{control, ddl};
+use meridian_txn::{Begin, Mode, Outcome, ReadAt};
+use sqlparser::ast::Statement;
+use std::sync::Arc;
+
+/// How often a transaction is replayed before the client is told. It keeps its age, so it grows old and wins.
+const MOST_REPLAYS: usize = 50;
+
+/// A statement with its parameters, and where its result is.
+pub(crate) struct Portal {
+    pub(crate) compiled: Option<Arc<Compiled>>,
+    pub(crate) statement: String,
+    params: Arc<[Datum]>,
+    rows: Option<Rows>,
+    count: u64,
+}
+
+enum Rows {
+    Select(Running),
+    Analytic(Box<dyn AnalyticRows>, Reader, Vec<Vec<Datum>>),
+}
+
+impl Portal {
+    pub(crate) fn new(compiled: Arc<Compiled>, params: Arc<[Datum]>) -> Self {
+        Portal { compiled: Some(compiled), statement: String::new(), params, rows: None, count: 0 }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Portal { compiled: None, statement: String::new(), params: Arc::from([]), rows: None, count: 0 }
+    }
+
+    pub(crate) fn source(&self) -> Option<&Parsed> {
+        self.compiled.as_ref().map(|compiled| &*compiled.source)
+    }
+
+    pub(crate) fn columns(&self) -> Option<Arc<[Column]>> {
+        self.compiled.as_ref().and_then(|compiled| compiled.columns.clone())
+    }
+}
+
+/// A chunk of a result: rows, whether they are the last, the tag.
+struct Chunk {
+    rows: Vec<Vec<Datum>>,
+    done: bool,
+    tag: String,
+}
+
+impl Session {
+    /// Compiles a statement in the open transaction, or in one that only reads.
+    pub(crate) async fn compile(
+        &mut self,
+        parsed: Arc<Parsed>,
+        declared: Arc<[Option<Type>]>,
+    ) -> Result<Arc<Compiled>, SqlError> {
+        let engine = self.engine.clone();
+        loop {
+            let compiled = match &mut self.work {
+                Some(work) if !work.failed => {
+                    compile::compile(&engine, work.txn.as_mut(), work.clean, parsed.clone(), declared.clone()).await
+                }
+                _ => {
+                    let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+                    let mut txn = engine.database().begin(begin).await?;
+                    compile::compile(&engine, txn.as_mut(), true, parsed.clone(), declared.clone()).await
+                }
+            };
+            match compiled {
+                Err(error) if error.is_restart() && self.work.is_some() => self.replay(error).await?,
+                other => return other.map(Arc::new),
+            }
+        }
+    }
+
+    /// Runs a portal, or goes on with it.
+    pub(crate) async fn run(&mut self, portal: &mut Portal, max: usize) -> Result<Response, SqlError> {
+        let Some(compiled) = portal.compiled.clone() else { return Ok(Response::Empty) };
+        if matches!(compiled.plan, Plan::Control) {
+            return control::run(self, &compiled).await;
+        }
+        if let Statement::Copy { .. } = &compiled.source.statement {
+            self.ensure_work(&compiled).await?;
+            return self.start_copy(&compiled.source.statement).await;
+        }
+        if matches!(compiled.source.statement, Statement::Vacuum(_)) {
+            return self.vacuum().await;
+        }
+        self.ensure_work(&compiled).await?;
+        let goes_on = portal.rows.is_some();
+        for _ in 0..MOST_REPLAYS {
+            match self.attempt(portal, max).await {
+                Err(error) if error.is_restart() && !goes_on => {
+                    portal.rows = None;
+                    portal.count = 0;
+                    self.replay(error).await?;
+                }
+                Err(error) => return Err(error),
+                Ok(chunk) => {
+                    let work = self.work.as_mut().expect("invariant: a statement ran in a transaction");
+                    let compiled = portal.compiled.as_ref().expect("invariant: a portal that ran has a statement");
+                    if chunk.done && !goes_on {
+                        work.record(compiled, &portal.params, work::checksum(&chunk.rows, &chunk.tag));
+                    } else {
+                        // Results in parts are not kept, so that they cannot be compared.
+                        work.settled = true;
+                    }
+                    return Ok(match &compiled.columns {
+                        Some(columns) => Response::Rows {
+                            columns: columns.clone(),
+                            rows: chunk.rows,
+                            done: chunk.done.then_some(chunk.tag),
+                        },
+                        None => Response::Complete(chunk.tag),
+                    });
+                }
+            }
+        }
+        Err(restart("it lost against others too often"))
+    }
+
+    /// Begins the implicit transaction that a statement needs, if none is open.
+    async fn ensure_work(&mut self, compiled: &Compiled) -> Result<(), SqlError> {
+        let as_of = &compiled.source.as_of;
+        if as_of.is_some() && !compiled.only_reads() {
+            return Err(SqlError::new(state::READ_ONLY, "AS OF SYSTEM TIME is for queries only"));
+        }
+        let writes = Self::is_write(compiled);
+        let known = self.work.as_ref().map(|work| (work.explicit, work.reads_only()));
+        match known {
+            Some((true, true)) if writes => {
+                let verb = compiled.source.statement.to_string();
+                let verb = verb.split_whitespace().next().unwrap_or("").to_uppercase();
+                return Err(SqlError::new(
+                    state::READ_ONLY,
+                    format!("cannot execute {verb} in a read-only transaction"),
+                ));
+            }
+            Some((true, _)) if as_of.is_some() => {
+                return Err(SqlError::unsupported("AS OF SYSTEM TIME inside a transaction block"));
+            }
+            Some((false, reads_only)) if as_of.is_some() || (writes && reads_only) => self.finish_implicit().await?,
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        let mode = if writes {
+            Mode::ReadWrite
+        } else if as_of.is_some() {
+            let clock = self.engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+            work::read_mode(as_of, || clock.began().earliest)?
+        } else {
+            Mode::ReadOnly(ReadAt::Now)
+        };
+        self.work = Some(Work::begin(&self.engine, mode, None, false).await?);
+        Ok(())
+    }
+
+    /// One attempt at a portal's next rows.
+    async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
+        let work = self.work.as_mut().expect("invariant: the caller began a transaction");
+        attempt(&self.engine, &self.facts, work, portal, max).await
+    }
+
+    /// Replays the transaction, as long as the client cannot tell.
+    pub(crate) async fn replay(&mut self, mut error: SqlError) -> Result<(), SqlError> {
+        for _ in 0..MOST_REPLAYS {
+            let known = self.work.as_ref().filter(|old| !old.settled && !old.reads_only());
+            let Some((age, explicit)) = known.map(|old| (old.txn.age(), old.explicit)) else { return Err(error) };
+            let fresh = Work::begin(&self.engine, Mode::ReadWrite, Some(age), explicit).await?;
+            // The old transaction is dropped, and with it whatever it still held.
+            let old = self.work.replace(fresh).expect("invariant: it was there above");
+            let journal = old.journal;
+            drop(old.txn);
+            match self.replay_steps(&journal).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    return Err(restart("a replay of the transaction would have shown other results"));
+                }
+                Err(again) if again.is_restart() => {
+                    error = again;
+                    if let Some(work) = &mut self.work {
+                        work.journal = journal;
+                    }
+                }
+                Err(other) => return Err(restart(&format!("a replay of the transaction failed: {}", other.message))),
+            }
+        }
+        Err(error)
+    }
+
+    async fn replay_steps(&mut self, journal: &[Step]) -> Result<bool, SqlError> {
+        let Some(work) = &mut self.work else { return Ok(false) };
+        for step in journal {
+            match step {
+                Step::Savepoint(name) => work.savepoint(name),
+                Step::Release(name) => work.release(name)?,
+                Step::RollbackTo(name) => work.rollback_to(name)?,
+                Step::Ran { compiled, params, checksum } => {
+                    let mut portal = Portal::new(compiled.clone(), params.clone());
+                    let chunk = attempt(&self.engine, &self.facts, work, &mut portal, usize::MAX).await?;
+                    if work::checksum(&chunk.rows, &chunk.tag) != *checksum {
+                        return Ok(false);
+                    }
+                    work.record(compiled, params, *checksum);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Commits the implicit transaction, if one is open.
+    pub(crate) async fn finish_implicit(&mut self) -> Result<(), SqlError> {
+        // Not a match on the work itself: a reference to it must not live across the wait.
+        let implicit = self.work.as_ref().is_some_and(|work| !work.explicit);
+        if implicit { self.commit().await } else { Ok(()) }
+    }
+
+    /// Commits the open transaction, replaying it if it is aborted.
+    pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
+        for _ in 0..MOST_REPLAYS {
+            let Some(mut work) = self.work.take() else { return Ok(()) };
+            if work.reads_only() {
+                return Ok(());
+            }
+            let age = work.txn.age();
+            let (journal, explicit, settled) = (std::mem::take(&mut work.journal), work.explicit, work.settled);
+            match work.txn.commit().await {
+                Outcome::Committed { .. } => return Ok(()),
+                Outcome::Unknown => {
+                    return Err(SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
+                        .detail("No leader answered in time: the transaction may have happened, or may yet.")
+                        .hint("Read what it wrote before trying again."));
+                }
+                Outcome::Aborted { why } => {
+                    let error = restart(&why.to_string());
+                    if settled {
+                        return Err(error);
+                    }
+                    let mut fresh = Work::begin(&self.engine, Mode::ReadWrite, Some(age), explicit).await?;
+                    fresh.journal = journal;
+                    self.work = Some(fresh);
+                    if let Err(error) = self.replay(error).await {
+                        self.work = None;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        self.work = None;
+        Err(restart("it lost against others too often"))
+    }
+}
+
+async fn attempt(
+    engine: &Engine,
+    facts: &Facts,
+    work: &mut Work,
+    portal: &mut Portal,
+    max: usize,
+) -> Result<Chunk, SqlError> {
+    let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
+    let mut compiled = compiled;
+    if portal.rows.is_none() && !work.is_current(&compiled.tables).await? {
+        let (source, declared) = (compiled.source.clone(), compiled.declared.clone());
+        let fresh = compile::compile(engine, work.txn.as_mut(), work.clean, source, declared).await?;
+        let shape = |columns: &Option<Arc<[Column]>>| {
+            columns.as_ref().map(|c| c.iter().map(|column| column.ty).collect::<Vec<_>>())
+        };
+        if shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params {
+            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+        }
+        compiled = Arc::new(fresh);
+        portal.compiled = Some(compiled.clone());
+        work.is_current(&compiled.tables).await?;
+    }
+    let params = portal.params.clone();
+    let scope = Scope { params: &params, now_us: work.now_us(), session: facts };
+    let chunk = match &compiled.plan {
+        Plan::Explain(inner, analyze) => {
+            let mut lines = compile::explain(inner);
+            if *analyze {
+                let (rows, _, _) = run_plan(inner, work, portal, &scope, usize::MAX).await?;
+                portal.rows = None;
+                lines.push(format!("Actual rows: {}", rows.len().max(portal.count as usize)));
+            }
+            let rows: Vec<Vec<Datum>> = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
+            Chunk { rows, done: true, tag: "EXPLAIN".into() }
+        }
+        Plan::Schema => {
+            let tag = ddl::run(engine, work, &compiled.source.statement).await?;
+            Chunk { rows: Vec::new(), done: true, tag }
+        }
+        plan => {
+            let (rows, done, verb) = run_plan(plan, work, portal, &scope, max).await?;
+            let tag = match verb {
+                "INSERT" => format!("INSERT 0 {}", portal.count),
+                verb => format!("{verb} {}", portal.count),
+            };
+            Chunk { rows, done, tag }
+        }
+    };
+    Ok(chunk)
+}
+
+async fn run_plan(
+    plan: &Plan,
+    work: &mut Work,
+    portal: &mut Portal,
+    scope: &Scope<'_>,
+    max: usize,
+) -> Result<(Vec<Vec<Datum>>, bool, &'static str), SqlError> {
+    match plan {
+        Plan::Select(select) => {
+            let running = match &mut portal.rows {
+                Some(Rows::Select(running)) => running,
+                rows => {
+                    let Rows::Select(running) = rows.insert(Rows::Select(select.start(scope)?)) else {
+                        return Err(SqlError::unsupported("this portal"));
+                    };
+                    running
+                }
+            };
+            let (rows, done) = select.fetch(running, work.txn.as_mut(), scope, max).await?;
+            portal.count += rows.len() as u64;
+            Ok((rows, done, "SELECT"))
+        }
+        Plan::Insert(insert) => {
+            let changed = insert.run(work.txn.as_mut(), scope, &mut work.sequence).await?;
+            portal.count = changed.count;
+            Ok((changed.rows, true, "INSERT"))
+        }
+        Plan::Change(change) => {
+            let changed = change.run(work.txn.as_mut(), scope).await?;
+            portal.count = changed.count;
+            Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
+        }
+        Plan::Analytic(plan) => {
+            if portal.rows.is_none() {
+                let reader = Reader::idle();
+                let rows = plan.execute(portal.params.to_vec(), reader.clone())?;
+                portal.rows = Some(Rows::Analytic(rows, reader, Vec::new()));
+            }
+            let Some(Rows::Analytic(stream, reader, ready)) = &mut portal.rows else {
+                return Err(SqlError::unsupported("this portal"));
+            };
+            let mut over = false;
+            reader.lend(std::mem::replace(&mut work.txn, Box::new(crate::analytic::Lent))).await;
+            let mut failure = None;
+            while ready.len() <= max && !over {
+                match stream.next().await {
+                    Ok(Some(rows)) => ready.extend(rows),
+                    Ok(None) => over = true,
+                    Err(error) => {
+                        failure = Some(error);
+                        over = true;
+                    }
+                }
+            }
+            match reader.take_back().await {
+                Some(txn) => work.txn = txn,
+                None => return Err(SqlError::new(state::CANCELED, "the query lost its transaction")),
+            }
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            let rows: Vec<_> = ready.drain(..ready.len().min(max)).collect();
+            portal.count += rows.len() as u64;
+            Ok((rows, over && ready.is_empty(), "SELECT"))
+        }
+        Plan::Explain(..) | Plan::Schema | Plan::Control => Err(SqlError::unsupported("this statement here")),
+    }
+}

@@ -1,0 +1,142 @@
+//! Rows of one table, chunk by chunk, through a primary key or a secondary index.
+
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::kv;
+use crate::plan::Target;
+use crate::row;
+use meridian_mvcc::Key;
+use meridian_txn::{Lock, Transaction};
+use std::collections::VecDeque;
+
+/// A row and its key.
+pub(crate) struct Found {
+    pub(crate) key: Key,
+    pub(crate) row: Vec<Datum>,
+}
+
+/// Where a scan is.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    index: Option<usize>,
+    targets: VecDeque<Target>,
+    reverse: bool,
+}
+
+impl Cursor {
+    pub(crate) fn new(index: Option<usize>, mut targets: Vec<Target>, reverse: bool) -> Self {
+        if reverse {
+            targets.reverse();
+        }
+        Cursor { index, targets: targets.into(), reverse }
+    }
+
+    /// The next rows, at most `limit_rows` (about a megabyte); none at the end only.
+    pub(crate) async fn next(
+        &mut self,
+        txn: &mut dyn Transaction,
+        table: &Table,
+        wanted: &[bool],
+        lock: Lock,
+        limit_rows: usize,
+    ) -> Result<Vec<Found>, SqlError> {
+        let mut found = Vec::new();
+        while found.is_empty() {
+            let Some(target) = self.targets.pop_front() else { break };
+            match target {
+                Target::Point(key) => {
+                    if let Some(value) = txn.get(&key, lock).await? {
+                        self.take(txn, table, wanted, lock, key, &value, &mut found).await?;
+                    }
+                    // Many points make one chunk.
+                    while found.len() < limit_rows
+                        && let Some(Target::Point(_)) = self.targets.front()
+                        && let Some(Target::Point(key)) = self.targets.pop_front()
+                    {
+                        if let Some(value) = txn.get(&key, lock).await? {
+                            self.take(txn, table, wanted, lock, key, &value, &mut found).await?;
+                        }
+                    }
+                }
+                Target::Range(range) => {
+                    let chunk = txn.scan(&range, lock, self.reverse, limit_rows).await?;
+                    if let Some(rest) = chunk.rest {
+                        self.targets.push_front(Target::Range(rest));
+                    }
+                    found.reserve(chunk.rows.len());
+                    for (key, value) in chunk.rows {
+                        self.take(txn, table, wanted, lock, key, &value, &mut found).await?;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Turns an entry into a row, through the primary key when it is an index's.
+    #[allow(clippy::too_many_arguments)]
+    async fn take(
+        &self,
+        txn: &mut dyn Transaction,
+        table: &Table,
+        wanted: &[bool],
+        lock: Lock,
+        key: Key,
+        value: &[u8],
+        found: &mut Vec<Found>,
+    ) -> Result<(), SqlError> {
+        let (key, behind) = match self.index {
+            None => (key, None),
+            Some(_) => {
+                let mut bytes = kv::storage_prefix(table.storage);
+                bytes.extend(value);
+                let key = kv::to_key(bytes);
+                let Some(value) = txn.get(&key, lock).await? else {
+                    return Err(SqlError::corrupted(format!(
+                        "an index of \"{}\" names a row that is not there",
+                        table.name
+                    )));
+                };
+                (key, Some(value))
+            }
+        };
+        let value = behind.as_deref().unwrap_or(value);
+        let row = row::decode(table, &key[kv::PREFIX.min(key.len())..], value, wanted)?;
+        found.push(Found { key, row });
+        Ok(())
+    }
+}
+
+/// Where an analytical engine's scan of a table is.
+#[derive(Debug)]
+pub struct Position(Cursor);
+
+impl Position {
+    /// The first row.
+    pub fn start(table: &Table) -> Self {
+        let all = kv::prefix_range(&kv::storage_prefix(table.storage));
+        Position(Cursor::new(None, vec![Target::Range(all)], false))
+    }
+}
+
+/// The next rows for an analytical engine.
+pub(crate) async fn chunk(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    position: &mut Position,
+    columns: &[usize],
+    lock: Lock,
+    limit_rows: usize,
+) -> Result<Option<Vec<Vec<Datum>>>, SqlError> {
+    let mut wanted = vec![false; table.columns.len()];
+    for column in columns {
+        if let Some(slot) = wanted.get_mut(*column) {
+            *slot = true;
+        }
+    }
+    let found = position.0.next(txn, table, &wanted, lock, limit_rows).await?;
+    let pick =
+        |found: Found| columns.iter().map(|column| found.row.get(*column).cloned().unwrap_or(Datum::Null)).collect();
+    Ok((!found.is_empty()).then(|| found.into_iter().map(pick).collect()))
+}

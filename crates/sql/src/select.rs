@@ -1,0 +1,490 @@
+//! SELECT over at most one table: filter, groups, order, limit.
+
+use crate::aggregate::{Aggregate, Groups, Kind};
+use crate::bind::{Binder, Typed};
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::{Expr, Scope};
+use crate::key;
+use crate::names;
+use crate::plan::Access;
+use crate::response::Column;
+use crate::scan::Cursor;
+use crate::types::Type;
+use meridian_txn::{Lock, Transaction};
+use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A compiled SELECT.
+#[derive(Debug)]
+pub(crate) struct Select {
+    pub(crate) table: Option<Arc<Table>>,
+    access: Access,
+    filter: Option<Expr>,
+    wanted: Vec<bool>,
+    pub(crate) lock: Lock,
+    groups: Option<(Vec<Expr>, Vec<Aggregate>)>,
+    having: Option<Expr>,
+    outputs: Vec<Expr>,
+    sort: Vec<Sort>,
+    reverse: bool,
+    distinct: bool,
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+    pub(crate) columns: Arc<[Column]>,
+}
+
+#[derive(Clone, Debug)]
+struct Sort {
+    expr: Expr,
+    descending: bool,
+    nulls_first: bool,
+}
+
+/// The one table that a query reads, if the own executor can run it at all: `None` sends it to the analytical engine.
+pub(crate) fn source(query: &ast::Query) -> Option<Option<(&ast::ObjectName, Option<&ast::TableAlias>)>> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let plain = query.with.is_none()
+        && query.fetch.is_none()
+        && select.having.as_ref().is_none_or(|_| true)
+        && select.named_window.is_empty()
+        && select.qualify.is_none()
+        && select.into.is_none()
+        && !matches!(select.distinct, Some(ast::Distinct::On(_)));
+    if !plain {
+        return None;
+    }
+    match select.from.as_slice() {
+        [] => Some(None),
+        [only] if only.joins.is_empty() => match &only.relation {
+            TableFactor::Table { name, alias, args: None, .. } => Some(Some((name, alias.as_ref()))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What the outputs are called and computed from.
+pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>), SqlError> {
+    let (mut outputs, mut columns) = (Vec::new(), Vec::new());
+    for item in items {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(names::fold(alias))),
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+                if binder.grouping.is_some() {
+                    return Err(SqlError::new(state::GROUPING, "* must not be used with GROUP BY or aggregates"));
+                }
+                if binder.relations.is_empty() {
+                    return Err(SqlError::new(state::SYNTAX, "SELECT * with no tables specified is not valid"));
+                }
+                for relation in &binder.relations {
+                    for (at, column) in relation.table.columns.iter().enumerate() {
+                        outputs.push(Expr::Column(relation.offset + at));
+                        columns.push(Column {
+                            name: column.name.clone(),
+                            ty: column.ty,
+                            table: relation.table.id,
+                            number: at as i16 + 1,
+                        });
+                    }
+                }
+                continue;
+            }
+            other => return Err(SqlError::unsupported(format!("the output {other}"))),
+        };
+        let bound = binder.bind_free(expr)?;
+        let mut column = Column::new(alias.unwrap_or_else(|| heading(expr)), bound.ty.unwrap_or(Type::Text));
+        if let (Expr::Column(at), None, Some(relation)) = (&bound.expr, &binder.grouping, binder.relations.first()) {
+            (column.table, column.number) = (relation.table.id, *at as i16 + 1);
+        }
+        outputs.push(bound.expr);
+        columns.push(column);
+    }
+    Ok((outputs, columns))
+}
+
+fn heading(expr: &ast::Expr) -> String {
+    match expr {
+        ast::Expr::Identifier(ident) => names::fold(ident),
+        ast::Expr::CompoundIdentifier(parts) => parts.last().map(names::fold).unwrap_or_default(),
+        ast::Expr::Function(call) => names::function_name(&call.name),
+        ast::Expr::Cast { expr, data_type, .. } => match heading(expr) {
+            name if name == "?column?" => names::data_type(data_type).map_or(name, |ty| {
+                match ty {
+                    Type::Int4 => "int4",
+                    Type::Int8 => "int8",
+                    Type::Int2 => "int2",
+                    Type::Bool => "bool",
+                    Type::Float8 => "float8",
+                    Type::Varchar(_) => "varchar",
+                    Type::Char(_) => "bpchar",
+                    Type::Timestamp => "timestamp",
+                    Type::TimestampTz => "timestamptz",
+                    other => other.name(),
+                }
+                .to_owned()
+            }),
+            name => name,
+        },
+        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => heading(inner),
+        ast::Expr::Case { .. } => "case".into(),
+        ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
+        _ => "?column?".into(),
+    }
+}
+
+fn has_aggregate(query: &ast::Query) -> bool {
+    use std::ops::ControlFlow;
+    ast::visit_expressions(query, |expr| match expr {
+        ast::Expr::Function(call)
+            if call.over.is_none() && Kind::of_name(&names::function_name(&call.name)).is_some() =>
+        {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// Compiles a query over the table that [`source`] found.
+pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select, SqlError> {
+    let SetExpr::Select(select) = &*query.body else { return Err(SqlError::unsupported("this query")) };
+    let table = binder.relations.first().map(|relation| relation.table.clone());
+    let filter = select.selection.as_ref().map(|filter| binder.bind_bool(filter, "WHERE")).transpose()?;
+    let GroupByExpr::Expressions(group_by, _) = &select.group_by else {
+        return Err(SqlError::unsupported("GROUP BY ALL"));
+    };
+    let grouped = !group_by.is_empty() || select.having.is_some() || has_aggregate(query);
+    if grouped {
+        let mut keys = Vec::new();
+        for expr in group_by {
+            let expr = ordinal(expr, &select.projection)?.unwrap_or(expr);
+            let bound = binder.bind_free(expr)?;
+            keys.push((expr.clone(), bound));
+        }
+        binder.grouping = Some(Grouping { keys, aggregates: Vec::new() });
+    }
+    let (outputs, columns) = bind_items(binder, &select.projection)?;
+    let having = select.having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()?;
+    let mut sort = Vec::new();
+    if let Some(order) = &query.order_by {
+        let ast::OrderByKind::Expressions(all) = &order.kind else {
+            return Err(SqlError::unsupported("ORDER BY ALL"));
+        };
+        for by in all {
+            let descending = by.options.asc == Some(false);
+            let nulls_first = by.options.nulls_first.unwrap_or(descending);
+            let named = match &by.expr {
+                ast::Expr::Identifier(ident) => {
+                    let name = names::fold(ident);
+                    columns.iter().position(|column| column.name == name)
+                }
+                expr => position(expr, outputs.len())?,
+            };
+            let expr = match named {
+                Some(at) => outputs[at].clone(),
+                None => binder.bind_free(&by.expr)?.expr,
+            };
+            sort.push(Sort { expr, descending, nulls_first });
+        }
+    }
+    let count = |binder: &mut Binder, expr: &Option<&ast::Expr>| match expr {
+        Some(expr) => {
+            let bound = binder.bind(expr)?;
+            binder.coerce(bound, Type::Int8, false).map(Some)
+        }
+        None => Ok(None),
+    };
+    let (limit, offset) = match &query.limit_clause {
+        Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => {
+            (limit.as_ref(), offset.as_ref().map(|o| &o.value))
+        }
+        Some(ast::LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
+        None => (None, None),
+    };
+    let (limit, offset) = (count(binder, &limit)?, count(binder, &offset)?);
+    let groups = binder
+        .grouping
+        .take()
+        .map(|grouping| (grouping.keys.into_iter().map(|(_, key)| key.expr).collect::<Vec<_>>(), grouping.aggregates));
+
+    let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len())];
+    filter.iter().for_each(|expr| expr.mark(&mut wanted));
+    match &groups {
+        Some((keys, aggregates)) => {
+            keys.iter().chain(aggregates.iter().map(|a| &a.arg)).for_each(|expr| expr.mark(&mut wanted));
+        }
+        None => outputs.iter().chain(sort.iter().map(|s| &s.expr)).for_each(|expr| expr.mark(&mut wanted)),
+    }
+    let access = match &table {
+        Some(table) => Access::choose(table, filter.as_ref()),
+        None => Access { index: None, spans: Vec::new() },
+    };
+    let mut reverse = false;
+    if let Some(table) = &table
+        && groups.is_none()
+        && let Some(backwards) = order_of_access(&access, table, &sort)
+    {
+        reverse = backwards;
+        sort.clear();
+    }
+    let exclusive = query.locks.iter().any(|lock| matches!(lock.lock_type, ast::LockType::Update));
+    if !query.locks.is_empty() && groups.is_some() {
+        return Err(SqlError::unsupported("FOR UPDATE with GROUP BY or aggregate functions"));
+    }
+    Ok(Select {
+        access,
+        filter,
+        wanted,
+        lock: if exclusive { Lock::Exclusive } else { Lock::Shared },
+        groups,
+        having,
+        outputs,
+        sort,
+        reverse,
+        distinct: matches!(select.distinct, Some(ast::Distinct::Distinct)),
+        limit,
+        offset,
+        columns: columns.into(),
+        table,
+    })
+}
+
+/// `ORDER BY 2`: the output's index.
+fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
+    let ast::Expr::Value(value) = expr else { return Ok(None) };
+    let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
+    match digits.parse::<usize>() {
+        Ok(n) if (1..=outputs).contains(&n) => Ok(Some(n - 1)),
+        _ => Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, format!("position {digits} is not in select list"))
+            .at(names::expr_position(expr))),
+    }
+}
+
+/// `GROUP BY 2` or by an output's name: the output's expression.
+fn ordinal<'a>(expr: &ast::Expr, items: &'a [SelectItem]) -> Result<Option<&'a ast::Expr>, SqlError> {
+    let item = match expr {
+        ast::Expr::Identifier(ident) => items.iter().find(
+            |item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if names::fold(alias) == names::fold(ident)),
+        ),
+        expr => position(expr, items.len())?.map(|at| &items[at]),
+    };
+    Ok(match item {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => Some(expr),
+        _ => None,
+    })
+}
+
+/// Whether the rows come in the wanted order anyway, and if so whether to walk backwards. A secondary index and the primary key
+/// put NULLs last when ascending, as PostgreSQL's default is.
+fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool> {
+    if sort.is_empty() {
+        return Some(false);
+    }
+    if access.spans.len() > 1 {
+        return None;
+    }
+    let parts = access.parts(table);
+    let fixed = access.spans.first().map_or(0, |span| span.equal.len());
+    let is_fixed = |expr: &Expr| parts[..fixed].iter().any(|part| *expr == Expr::Column(part.column as usize));
+    let rest: Vec<_> = sort.iter().filter(|s| !is_fixed(&s.expr)).collect();
+    if rest.len() > parts.len() - fixed {
+        return None;
+    }
+    let mut backwards = None;
+    for (by, part) in rest.iter().zip(&parts[fixed..]) {
+        let turned = by.descending != part.descending;
+        if by.expr != Expr::Column(part.column as usize)
+            || by.nulls_first != by.descending
+            || backwards.is_some_and(|b| b != turned)
+        {
+            return None;
+        }
+        backwards = Some(turned);
+    }
+    Some(backwards.unwrap_or(false))
+}
+
+/// What a grouped query's outputs may refer to.
+pub(crate) struct Grouping {
+    pub(crate) keys: Vec<(ast::Expr, Typed)>,
+    pub(crate) aggregates: Vec<Aggregate>,
+}
+
+/// A running SELECT.
+pub(crate) struct Running {
+    cursor: Option<Cursor>,
+    ready: VecDeque<Vec<Datum>>,
+    skip: u64,
+    left: u64,
+    done: bool,
+}
+
+impl Select {
+    pub(crate) fn explain(&self) -> Vec<String> {
+        let mut lines = vec![match &self.table {
+            Some(table) => format!("{}{}", self.access.explain(table), if self.reverse { " backwards" } else { "" }),
+            None => "Result".into(),
+        }];
+        if self.groups.is_some() {
+            lines.push("Group and aggregate".into());
+        }
+        if !self.sort.is_empty() {
+            lines.push("Sort".into());
+        }
+        lines
+    }
+
+    fn count(expr: &Option<Expr>, scope: &Scope<'_>, what: &str) -> Result<Option<u64>, SqlError> {
+        let Some(expr) = expr else { return Ok(None) };
+        match expr.eval(&[], scope)?.as_i64() {
+            Some(n) if n < 0 => Err(SqlError::new(
+                if what == "LIMIT" { state::INVALID_LIMIT } else { "2201X" },
+                format!("{what} must not be negative"),
+            )),
+            n => Ok(n.map(|n| n as u64)),
+        }
+    }
+
+    /// Starts it; rows come from [`Select::fetch`].
+    pub(crate) fn start(&self, scope: &Scope<'_>) -> Result<Running, SqlError> {
+        let cursor = match &self.table {
+            Some(table) => Some(Cursor::new(self.access.index, self.access.targets(table, scope)?, self.reverse)),
+            None => None,
+        };
+        Ok(Running {
+            cursor,
+            ready: VecDeque::new(),
+            skip: Self::count(&self.offset, scope, "OFFSET")?.unwrap_or(0),
+            left: Self::count(&self.limit, scope, "LIMIT")?.unwrap_or(u64::MAX),
+            done: false,
+        })
+    }
+
+    fn accepts(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {
+        self.filter.as_ref().map_or(Ok(true), |filter| filter.holds(row, scope))
+    }
+
+    fn output(&self, row: &[Datum], scope: &Scope<'_>) -> Result<Vec<Datum>, SqlError> {
+        self.outputs.iter().map(|expr| expr.eval(row, scope)).collect()
+    }
+
+    /// The next rows, at most `max`, and whether they were the last.
+    pub(crate) async fn fetch(
+        &self,
+        running: &mut Running,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+        max: usize,
+    ) -> Result<(Vec<Vec<Datum>>, bool), SqlError> {
+        let whole = self.groups.is_some() || !self.sort.is_empty() || self.distinct || self.table.is_none();
+        if whole && !running.done {
+            running.ready = self.gather(running, txn, scope).await?.into();
+            running.done = true;
+        }
+        let mut rows = Vec::new();
+        while rows.len() < max && running.left > 0 {
+            if let Some(row) = running.ready.pop_front() {
+                if running.skip > 0 {
+                    running.skip -= 1;
+                } else {
+                    running.left -= 1;
+                    rows.push(row);
+                }
+                continue;
+            }
+            let (false, Some(cursor), Some(table)) = (running.done, &mut running.cursor, &self.table) else { break };
+            let need = running.skip.saturating_add(running.left).min((max - rows.len()) as u64);
+            // A filter may refuse rows: without one, no more are read than are needed.
+            let limit =
+                if self.filter.is_some() && self.access.spans.is_empty() { 1000 } else { need.clamp(1, 4000) as usize };
+            let found = cursor.next(txn, table, &self.wanted, self.lock, limit).await?;
+            running.done = found.is_empty();
+            for found in &found {
+                if self.accepts(&found.row, scope)? {
+                    running.ready.push_back(self.output(&found.row, scope)?);
+                }
+            }
+        }
+        let over = running.left == 0 || (running.done && running.ready.is_empty());
+        Ok((rows, over))
+    }
+
+    /// Everything at once, for what must see all rows before it answers.
+    async fn gather(
+        &self,
+        running: &mut Running,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let mut groups = self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
+        let mut rows = Vec::new();
+        let mut take = |row: Vec<Datum>| -> Result<(), SqlError> {
+            if self.accepts(&row, scope)? {
+                match &mut groups {
+                    Some(groups) => groups.add(&row, scope)?,
+                    None => rows.push(row),
+                }
+            }
+            Ok(())
+        };
+        match (&mut running.cursor, &self.table) {
+            (Some(cursor), Some(table)) => loop {
+                let found = cursor.next(txn, table, &self.wanted, self.lock, 4000).await?;
+                if found.is_empty() {
+                    break;
+                }
+                for found in found {
+                    take(found.row)?;
+                }
+            },
+            _ => take(Vec::new())?,
+        }
+        if let Some(groups) = groups {
+            rows = groups.finish()?;
+        }
+        if let Some(having) = &self.having {
+            let mut kept = Vec::with_capacity(rows.len());
+            for row in rows {
+                if having.holds(&row, scope)? {
+                    kept.push(row);
+                }
+            }
+            rows = kept;
+        }
+        let mut sorted = Vec::with_capacity(rows.len());
+        for row in rows {
+            let by = self.sort.iter().map(|sort| sort.expr.eval(&row, scope)).collect::<Result<Vec<_>, _>>()?;
+            sorted.push((by, self.output(&row, scope)?));
+        }
+        sorted.sort_by(|(a, _), (b, _)| {
+            for (sort, (a, b)) in self.sort.iter().zip(a.iter().zip(b)) {
+                let order = match (a.is_null(), b.is_null()) {
+                    (false, false) if sort.descending => b.order(a),
+                    (false, false) => a.order(b),
+                    (a, b) if sort.nulls_first => b.cmp(&a),
+                    (a, b) => a.cmp(&b),
+                };
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            std::cmp::Ordering::Equal
+        });
+        let mut seen = BTreeSet::new();
+        Ok(sorted
+            .into_iter()
+            .map(|(_, row)| row)
+            .filter(|row| {
+                !self.distinct || {
+                    let mut bytes = Vec::new();
+                    row.iter().for_each(|datum| key::write(datum, false, &mut bytes));
+                    seen.insert(bytes)
+                }
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,118 @@
+//! SET and SHOW.
+
+use crate::error::{SqlError, state};
+use std::collections::BTreeMap;
+
+/// A session's settings. Names in small letters.
+pub(crate) struct Settings {
+    values: BTreeMap<String, String>,
+}
+
+const DEFAULTS: [(&str, &str); 24] = [
+    ("application_name", ""),
+    ("bytea_output", "hex"),
+    ("client_encoding", "UTF8"),
+    ("client_min_messages", "notice"),
+    ("datestyle", "ISO, MDY"),
+    ("default_transaction_isolation", "serializable"),
+    ("default_transaction_read_only", "off"),
+    ("extra_float_digits", "1"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("in_hot_standby", "off"),
+    ("integer_datetimes", "on"),
+    ("intervalstyle", "postgres"),
+    ("is_superuser", "on"),
+    ("lock_timeout", "0"),
+    ("max_identifier_length", "63"),
+    ("search_path", "\"$user\", public"),
+    ("server_encoding", "UTF8"),
+    ("server_version", "16.0"),
+    ("server_version_num", "160000"),
+    ("session_authorization", "root"),
+    ("standard_conforming_strings", "on"),
+    ("statement_timeout", "0"),
+    ("timezone", "UTC"),
+    ("transaction_isolation", "serializable"),
+];
+
+const FIXED: [&str; 6] = [
+    "in_hot_standby",
+    "integer_datetimes",
+    "max_identifier_length",
+    "server_encoding",
+    "server_version",
+    "server_version_num",
+];
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { values: DEFAULTS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect() }
+    }
+}
+
+impl Settings {
+    fn canonical(name: &str) -> String {
+        match name.to_lowercase().as_str() {
+            "time_zone" => "timezone".into(),
+            "transaction_isolation_level" => "transaction_isolation".into(),
+            name => name.into(),
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(&Self::canonical(name)).map(String::as_str)
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
+        let name = Self::canonical(name);
+        let refused = |hint: &str| {
+            Err(SqlError::new(state::INVALID_PARAMETER, format!("invalid value for parameter \"{name}\": \"{value}\""))
+                .hint(hint))
+        };
+        if FIXED.contains(&name.as_str()) {
+            return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
+        }
+        let folded = value.to_lowercase();
+        match name.as_str() {
+            "timezone" if !["utc", "gmt", "etc/utc", "z", "0", "universal", "default"].contains(&folded.as_str()) => {
+                return refused("Only UTC is supported.");
+            }
+            "client_encoding" if !["utf8", "utf-8", "unicode", "default"].contains(&folded.as_str()) => {
+                return refused("Only UTF8 is supported.");
+            }
+            "standard_conforming_strings" if ["off", "false", "0"].contains(&folded.as_str()) => {
+                return refused("Only on is supported.");
+            }
+            // Every level is accepted, and each runs as the strongest.
+            "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
+            _ => {}
+        }
+        if !self.values.contains_key(&name) && !name.contains('.') {
+            // Unknown settings of PostgreSQL's own change nothing here; a misspelt one should not look accepted.
+            return Err(SqlError::new(
+                state::UNDEFINED_OBJECT,
+                format!("unrecognized configuration parameter \"{name}\""),
+            ));
+        }
+        let default = DEFAULTS.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+        let value = if folded == "default" { default.unwrap_or("") } else { value };
+        self.values.insert(name, value.into());
+        Ok(())
+    }
+
+    pub(crate) fn reset(&mut self, name: Option<&str>) {
+        match name {
+            None => *self = Settings::default(),
+            Some(name) => {
+                let name = Self::canonical(name);
+                if let Some((_, value)) = DEFAULTS.iter().find(|(other, _)| *other == name) {
+                    self.values.insert(name, (*value).into());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}

@@ -1,0 +1,147 @@
+//! Writing rows: constraints, the row, the entries of its indexes.
+
+use crate::catalog::{Index, Table};
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::key;
+use crate::kv;
+use crate::row;
+use meridian_mvcc::Key;
+use meridian_txn::{Lock, Transaction};
+
+/// Why a row could not be inserted as it is.
+pub(crate) struct Clash {
+    /// The secondary index, or the primary key.
+    pub(crate) index: Option<usize>,
+    /// The key of the row that is there already.
+    pub(crate) key: Key,
+}
+
+/// A key for a row of a table without a primary key: the transaction's age is unique, so nobody counts.
+pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, sequence: &mut u64) -> Vec<u8> {
+    let age = txn.age();
+    let mut out = kv::storage_prefix(table.storage);
+    for part in [age.began_ns, age.node.into(), age.number, *sequence] {
+        key::write(&Datum::Int8(part as i64), false, &mut out);
+    }
+    *sequence += 1;
+    out
+}
+
+fn check_nulls(table: &Table, row: &[Datum]) -> Result<(), SqlError> {
+    for (column, datum) in table.columns.iter().zip(row) {
+        if column.not_null && datum.is_null() {
+            return Err(SqlError::new(
+                state::NOT_NULL,
+                format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name, table.name
+                ),
+            )
+            .detail(format!("Failing row contains ({}).", shown(table, row, 0..row.len()))));
+        }
+    }
+    Ok(())
+}
+
+fn shown(table: &Table, row: &[Datum], columns: impl IntoIterator<Item = usize>) -> String {
+    let text = |at: usize| row[at].to_text(table.columns[at].ty).unwrap_or_else(|| "null".into());
+    columns.into_iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// 23505 in PostgreSQL's words.
+pub(crate) fn duplicate(table: &Table, index: Option<usize>, row: &[Datum]) -> SqlError {
+    let Some(index) = index.map(|at| &table.indexes[at]).or(table.primary.as_ref()) else {
+        return SqlError::new(state::UNIQUE, "duplicate key value");
+    };
+    duplicate_of(table, index, row)
+}
+
+pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlError {
+    let columns: Vec<usize> = index.columns.iter().map(|part| part.column as usize).collect();
+    let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
+    let values = shown(table, row, columns.iter().copied());
+    SqlError::new(state::UNIQUE, message).detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
+}
+
+/// Inserts a row, or tells which row is in the way.
+pub(crate) async fn insert(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    row: &[Datum],
+    sequence: &mut u64,
+) -> Result<Option<Clash>, SqlError> {
+    check_nulls(table, row)?;
+    let key = match table.row_key(row) {
+        Some(bytes) => {
+            let key = kv::to_key(bytes);
+            if txn.get(&key, Lock::Exclusive).await?.is_some() {
+                return Ok(Some(Clash { index: None, key }));
+            }
+            key
+        }
+        None => kv::to_key(hidden_key(table, txn, sequence)),
+    };
+    let suffix = &key[kv::PREFIX..];
+    let mut entries = Vec::with_capacity(table.indexes.len());
+    for (at, index) in table.indexes.iter().enumerate() {
+        let (bytes, unique) = index.entry(row, suffix);
+        let entry = kv::to_key(bytes);
+        if unique && let Some(other) = txn.get(&entry, Lock::Exclusive).await? {
+            let mut key = kv::storage_prefix(table.storage);
+            key.extend(&*other);
+            return Ok(Some(Clash { index: Some(at), key: kv::to_key(key) }));
+        }
+        entries.push(entry);
+    }
+    for entry in entries {
+        txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+    }
+    txn.put(key, Some(kv::to_value(row::encode(table, row))))?;
+    Ok(None)
+}
+
+/// Replaces a row; the key may change with it.
+pub(crate) async fn update(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    key: &Key,
+    old: &[Datum],
+    new: &[Datum],
+) -> Result<(), SqlError> {
+    check_nulls(table, new)?;
+    let new_key = table.row_key(new).map_or_else(|| key.clone(), kv::to_key);
+    let moved = new_key != *key;
+    if moved {
+        if txn.get(&new_key, Lock::Exclusive).await?.is_some() {
+            return Err(duplicate(table, None, new));
+        }
+        txn.put(key.clone(), None)?;
+    }
+    for (at, index) in table.indexes.iter().enumerate() {
+        let (before, _) = index.entry(old, &key[kv::PREFIX..]);
+        let (after, unique) = index.entry(new, &new_key[kv::PREFIX..]);
+        if before == after && !moved {
+            continue;
+        }
+        let after_key = kv::to_key(after.clone());
+        if unique && before != after && txn.get(&after_key, Lock::Exclusive).await?.is_some() {
+            return Err(duplicate(table, Some(at), new));
+        }
+        if before != after {
+            txn.put(kv::to_key(before), None)?;
+        }
+        txn.put(after_key, Some(kv::to_value(new_key[kv::PREFIX..].to_vec())))?;
+    }
+    Ok(txn.put(new_key, Some(kv::to_value(row::encode(table, new))))?)
+}
+
+/// Deletes a row.
+pub(crate) fn delete(txn: &mut dyn Transaction, table: &Table, key: &Key, row: &[Datum]) -> Result<(), SqlError> {
+    for index in &table.indexes {
+        let (entry, _) = index.entry(row, &key[kv::PREFIX..]);
+        txn.put(kv::to_key(entry), None)?;
+    }
+    Ok(txn.put(key.clone(), None)?)
+}

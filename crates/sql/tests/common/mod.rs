@@ -1,0 +1,268 @@
+//! A database in memory for statement tests: versions under one lock, no conflicts but those that a test injects.
+#![allow(dead_code)]
+
+use futures::executor::block_on;
+use meridian_clock::{Interval, Timestamp};
+use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_sql::{Datum, Engine, Response, Session};
+use meridian_txn::{
+    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+type Versions = BTreeMap<Key, Vec<(u64, Option<Value>)>>;
+
+#[derive(Default)]
+struct State {
+    versions: Versions,
+    now: u64,
+    aborts_at_commit: usize,
+    aborts_at_read: usize,
+    unknown: bool,
+    begun: u64,
+    committed: u64,
+}
+
+/// The database; clones share it.
+#[derive(Clone, Default)]
+pub struct Memory(Arc<Mutex<State>>);
+
+impl Memory {
+    /// The next commits abort.
+    pub fn abort_commits(&self, count: usize) {
+        self.0.lock().unwrap().aborts_at_commit = count;
+    }
+
+    /// The next reads of writing transactions abort.
+    pub fn abort_reads(&self, count: usize) {
+        self.0.lock().unwrap().aborts_at_read = count;
+    }
+
+    /// The next commit's outcome is unknown.
+    pub fn lose_outcome(&self) {
+        self.0.lock().unwrap().unknown = true;
+    }
+
+    pub fn now(&self) -> u64 {
+        self.0.lock().unwrap().now
+    }
+
+    pub fn commits(&self) -> u64 {
+        self.0.lock().unwrap().committed
+    }
+}
+
+const START: u64 = 1_700_000_000_000_000_000;
+
+struct Open {
+    memory: Memory,
+    mode: Mode,
+    age: Age,
+    began: u64,
+    read_at: u64,
+    writes: BTreeMap<Key, Option<Value>>,
+    saved: Vec<BTreeMap<Key, Option<Value>>>,
+}
+
+impl Database for Memory {
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        let mut state = self.0.lock().unwrap();
+        state.begun += 1;
+        state.now = state.now.max(START) + 1_000;
+        let age = how.age.unwrap_or(Age { began_ns: state.now, node: 1, number: state.begun });
+        let read_at = match how.mode {
+            Mode::ReadOnly(ReadAt::Exact(at)) => at.nanos,
+            _ => state.now,
+        };
+        let began = state.now;
+        let memory = self.clone();
+        drop(state);
+        let open = Open { memory, mode: how.mode, age, began, read_at, writes: BTreeMap::new(), saved: Vec::new() };
+        Box::pin(async move { Ok(Box::new(open) as Box<dyn Transaction>) })
+    }
+}
+
+impl Open {
+    fn check(&self) -> Result<(), Failure> {
+        let mut state = self.memory.0.lock().unwrap();
+        if self.mode == Mode::ReadWrite && state.aborts_at_read > 0 {
+            state.aborts_at_read -= 1;
+            return Err(Failure::Aborted(Conflict::LeaderChanged));
+        }
+        Ok(())
+    }
+
+    fn see(&self, versions: &[(u64, Option<Value>)]) -> Option<Value> {
+        let until = if self.mode == Mode::ReadWrite { u64::MAX } else { self.read_at };
+        versions.iter().rev().find(|(at, _)| *at <= until).and_then(|(_, value)| value.clone())
+    }
+}
+
+impl Transaction for Open {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        Interval { earliest: self.began, latest: self.began }
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        Some(Timestamp::end_of(self.read_at))
+    }
+
+    fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            self.check()?;
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            let state = self.memory.0.lock().unwrap();
+            Ok(state.versions.get(key).and_then(|versions| self.see(versions)))
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        _: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            self.check()?;
+            let state = self.memory.0.lock().unwrap();
+            let mut all: BTreeMap<Key, Value> = BTreeMap::new();
+            for (key, versions) in state.versions.range(range.start.clone()..) {
+                if !range.contains(key) {
+                    break;
+                }
+                if let Some(value) = self.see(versions) {
+                    all.insert(key.clone(), value);
+                }
+            }
+            for (key, value) in self.writes.range(range.start.clone()..) {
+                if range.contains(key) {
+                    match value {
+                        Some(value) => _ = all.insert(key.clone(), value.clone()),
+                        None => _ = all.remove(key),
+                    }
+                }
+            }
+            let mut rows: Vec<(Key, Value)> = all.into_iter().collect();
+            if reverse {
+                rows.reverse();
+            }
+            // Small chunks, so that every scan goes on at least once.
+            let limit = limit_rows.min(3);
+            let mut rest = None;
+            if rows.len() > limit {
+                rows.truncate(limit);
+                let last = rows[limit - 1].0.clone();
+                rest = Some(if reverse {
+                    KeyRange { start: range.start.clone(), end: Some(last) }
+                } else {
+                    KeyRange { start: last.successor(), end: range.end.clone() }
+                });
+            }
+            Ok(Rows { rows, rest })
+        })
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        self.writes.insert(key, value);
+        Ok(())
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.saved.push(self.writes.clone());
+        Savepoint(self.saved.len() - 1)
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes = self.saved[savepoint.0].clone();
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        Box::pin(async move {
+            let mut state = self.memory.0.lock().unwrap();
+            if std::mem::take(&mut state.unknown) {
+                return Outcome::Unknown;
+            }
+            if state.aborts_at_commit > 0 {
+                state.aborts_at_commit -= 1;
+                return Outcome::Aborted { why: Conflict::LeaderChanged };
+            }
+            state.now += 1_000;
+            state.committed += 1;
+            let at = state.now;
+            for (key, value) in self.writes {
+                state.versions.entry(key).or_default().push((at, value));
+            }
+            Outcome::Committed { at: Timestamp::end_of(at) }
+        })
+    }
+}
+
+/// A session on a new database.
+pub fn session() -> (Session, Memory) {
+    let memory = Memory::default();
+    let engine = Engine::new("postgres", Arc::new(memory.clone()));
+    (Session::new(Arc::new(engine), "root"), memory)
+}
+
+/// Runs a simple query and shows what came back, a line per message: rows joined by `|`, tags, or errors.
+pub fn run(session: &mut Session, sql: &str) -> Vec<String> {
+    block_on(session.simple(sql)).iter().flat_map(show).collect()
+}
+
+pub fn show(response: &Response) -> Vec<String> {
+    match response {
+        Response::Rows { columns, rows, done } => {
+            let mut lines: Vec<String> = rows
+                .iter()
+                .map(|row| {
+                    let texts = row.iter().zip(columns.iter());
+                    let texts = texts.map(|(datum, column)| datum.to_text(column.ty).unwrap_or_else(|| "NULL".into()));
+                    texts.collect::<Vec<_>>().join("|")
+                })
+                .collect();
+            lines.extend(done.clone());
+            lines
+        }
+        Response::Complete(tag) => vec![tag.clone()],
+        Response::CopyIn { columns } => vec![format!("COPY IN {columns}")],
+        Response::Empty => vec!["EMPTY".into()],
+        Response::Notice(notice) => vec![format!("NOTICE {}", notice.message)],
+        Response::Failed(error) => vec![format!("{} {}", error.sqlstate, error.message)],
+    }
+}
+
+/// Runs one prepared statement with parameters given as text, and syncs.
+pub fn prepared(session: &mut Session, sql: &str, params: &[&str]) -> Vec<String> {
+    let result = block_on(async {
+        session.parse("", sql, &[]).await?;
+        let types = session.describe_statement("")?.params;
+        let params =
+            types.iter().zip(params).map(|(ty, text)| Datum::from_text(*ty, text)).collect::<Result<Vec<_>, _>>()?;
+        session.bind("", "", params)?;
+        let response = session.execute("", 0).await?;
+        session.sync().await?;
+        Ok::<_, meridian_sql::SqlError>(show(&response))
+    });
+    match result {
+        Ok(lines) => lines,
+        Err(error) => {
+            let _ = block_on(session.sync());
+            vec![format!("{} {}", error.sqlstate, error.message)]
+        }
+    }
+}
