@@ -1,0 +1,272 @@
+//! Each kind of statement, through simple queries.
+
+mod common;
+
+use common::{prepared, run, session};
+use futures::executor::block_on;
+use meridian_sql::{Response, Session, Status};
+
+fn with_people() -> (Session, common::Memory) {
+    let (mut session, memory) = session();
+    let s = &mut session;
+    assert_eq!(
+        run(
+            s,
+            "create table people (id int primary key, name text not null, age int default 30, email varchar(20) unique)"
+        ),
+        ["CREATE TABLE"]
+    );
+    let insert =
+        "insert into people (id, name, age, email) values (1,'ann',40,'a@x'),(2,'bob',25,null),(3,'cid',25,'c@x')";
+    assert_eq!(run(s, insert), ["INSERT 0 3"]);
+    (session, memory)
+}
+
+#[test]
+fn queries_filter_order_group_and_limit() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    assert_eq!(run(s, "select name from people where age = 25 order by name desc"), ["cid", "bob", "SELECT 2"]);
+    assert_eq!(
+        run(s, "select * from people where id in (3, 1, 3) order by id"),
+        ["1|ann|40|a@x", "3|cid|25|c@x", "SELECT 2"]
+    );
+    assert_eq!(run(s, "select id from people order by id desc limit 1 offset 1"), ["2", "SELECT 1"]);
+    assert_eq!(
+        run(s, "select age, count(*), avg(id) a from people group by age having count(*) > 0 order by 1"),
+        ["25|2|2.5000000000000000", "40|1|1.00000000000000000000", "SELECT 2"]
+    );
+    assert_eq!(run(s, "select count(email), sum(age)+1 from people where id > 1 and id <= 3"), ["1|51", "SELECT 1"]);
+    assert_eq!(run(s, "select distinct age from people order by age"), ["25", "40", "SELECT 2"]);
+    assert_eq!(run(s, "select id from people where email is null or name like 'a%'"), ["1", "2", "SELECT 2"]);
+    assert_eq!(run(s, "select id from people where (id, age) in ((1, 40), (2, 99))"), ["1", "SELECT 1"]);
+    assert_eq!(
+        run(s, "select 1 + 1, 'x' || 'y', 7 / 2, 7.0 / 2, null is null"),
+        ["2|xy|3|3.5000000000000000|t", "SELECT 1"]
+    );
+    assert_eq!(run(s, "select id from people where id = 2 for update"), ["2", "SELECT 1"]);
+}
+
+#[test]
+fn changes_return_what_they_did() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    assert_eq!(run(s, "update people set age = age + 1 where id = 2 returning id, age"), ["2|26", "UPDATE 1"]);
+    assert_eq!(run(s, "update people set id = id + 10 where age > 25"), ["UPDATE 2"]);
+    assert_eq!(run(s, "select id from people order by id"), ["3", "11", "12", "SELECT 3"]);
+    assert_eq!(run(s, "delete from people where name = 'ann' returning *"), ["11|ann|40|a@x", "DELETE 1"]);
+    assert_eq!(
+        run(s, "insert into people(id, name, email) values (20, 'dan', 'a@x') returning age"),
+        ["30", "INSERT 0 1"]
+    );
+    assert_eq!(run(s, "insert into people(id, name) select id + 100, name from people where id = 3"), ["INSERT 0 1"]);
+    assert_eq!(run(s, "select count(*) from people"), ["4", "SELECT 1"]);
+}
+
+#[test]
+fn conflicts_are_refused_ignored_or_updated() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    let unique = "23505 duplicate key value violates unique constraint";
+    assert_eq!(run(s, "insert into people(id, name) values (1, 'x')"), [format!("{unique} \"people_pkey\"")]);
+    assert_eq!(run(s, "insert into people values (9, 'x', 1, 'c@x')"), [format!("{unique} \"people_email_key\"")]);
+    assert_eq!(run(s, "insert into people(id, name) values (1, 'x'), (7, 'y') on conflict do nothing"), ["INSERT 0 1"]);
+    let upsert = "insert into people(id, name, age) values (1, 'x', 5) on conflict (id) do update set age = people.age + excluded.age, name = excluded.name returning *";
+    assert_eq!(run(s, upsert), ["1|x|45|a@x", "INSERT 0 1"]);
+    assert_eq!(
+        run(s, "insert into people(id) values (50)"),
+        ["23502 null value in column \"name\" of relation \"people\" violates not-null constraint"]
+    );
+    assert_eq!(run(s, "update people set email = 'c@x' where id = 1"), [format!("{unique} \"people_email_key\"")]);
+}
+
+#[test]
+fn errors_have_codes_places_and_hints() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    let failed = |s: &mut Session, sql: &str| match block_on(s.simple(sql)).pop() {
+        Some(Response::Failed(error)) => error,
+        other => panic!("{sql}: {other:?}"),
+    };
+    let error = failed(s, "select nam from people");
+    assert_eq!(
+        (error.sqlstate, error.position, error.hint.as_deref()),
+        ("42703", Some(8), Some("Did you mean \"name\"?"))
+    );
+    let error = failed(s, "select *\nfrom peopel");
+    assert_eq!(
+        (error.sqlstate, error.position, error.hint.as_deref()),
+        ("42P01", Some(15), Some("Did you mean \"people\"?"))
+    );
+    assert_eq!(failed(s, "selec 1").position, Some(1));
+    assert_eq!(failed(s, "select 1 +").sqlstate, "42601");
+    assert_eq!(failed(s, "select 2147483647 + 1").sqlstate, "22003");
+    assert_eq!(failed(s, "select 1 / 0").sqlstate, "22012");
+    assert_eq!(failed(s, "select 'x' + 1").sqlstate, "22P02");
+    assert_eq!(failed(s, "select name + 1 from people").sqlstate, "42883");
+    assert_eq!(
+        failed(s, "insert into people(id, name, email) values (8, 'x', '012345678901234567890')").sqlstate,
+        "22001"
+    );
+    assert_eq!(failed(s, "select name from people group by age").sqlstate, "42803");
+    assert_eq!(failed(s, "select * from people p join people q on p.id = q.id").sqlstate, "0A000");
+}
+
+#[test]
+fn transactions_commit_roll_back_and_fail() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    assert_eq!(run(s, "begin; delete from people; rollback"), ["BEGIN", "DELETE 3", "ROLLBACK"]);
+    assert_eq!(run(s, "begin isolation level read committed"), ["BEGIN"]);
+    assert_eq!(
+        run(s, "savepoint a; delete from people where id = 1; select 1/0"),
+        ["SAVEPOINT", "DELETE 1", "22012 division by zero"]
+    );
+    assert_eq!(s.status(), Status::Failed);
+    assert!(run(s, "select 1")[0].starts_with("25P02"));
+    assert_eq!(run(s, "rollback to a; select count(*) from people"), ["ROLLBACK", "3", "SELECT 1"]);
+    assert_eq!(run(s, "update people set age = 1 where id = 1; release a; commit"), ["UPDATE 1", "RELEASE", "COMMIT"]);
+    assert_eq!(run(s, "select age from people where id = 1"), ["1", "SELECT 1"]);
+    // Several statements in one simple query are one transaction.
+    assert_eq!(run(s, "delete from people; select 1/0"), ["DELETE 3", "22012 division by zero"]);
+    assert_eq!(run(s, "select count(*) from people"), ["3", "SELECT 1"]);
+    assert_eq!(
+        run(s, "begin read only; delete from people")[1],
+        "25006 cannot execute DELETE in a read-only transaction"
+    );
+    assert_eq!(run(s, "commit"), ["ROLLBACK"]);
+    assert_eq!(run(s, "show transaction_isolation"), ["serializable", "SHOW"]);
+    assert!(run(s, "commit").contains(&"NOTICE there is no transaction in progress".to_owned()));
+}
+
+#[test]
+fn aborted_transactions_are_replayed() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    memory.abort_commits(2);
+    assert_eq!(run(s, "update people set age = age + 1 where id = 1"), ["UPDATE 1"]);
+    assert_eq!(run(s, "select age from people where id = 1"), ["41", "SELECT 1"]);
+    assert_eq!(
+        run(s, "begin; update people set age = age + 1 where id = 1 returning age"),
+        ["BEGIN", "42", "UPDATE 1"]
+    );
+    memory.abort_reads(1);
+    assert_eq!(run(s, "savepoint x; select age from people where id = 1"), ["SAVEPOINT", "42", "SELECT 1"]);
+    memory.abort_commits(1);
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select age from people where id = 1"), ["42", "SELECT 1"]);
+    memory.lose_outcome();
+    assert!(run(s, "delete from people")[0].starts_with("40003"));
+}
+
+#[test]
+fn a_replay_that_would_show_other_results_is_refused() {
+    let (mut session, memory) = with_people();
+    let mut other = Session::new(session.engine().clone(), "other");
+    let s = &mut session;
+    assert_eq!(run(s, "begin; select age from people where id = 1 for update"), ["BEGIN", "40", "SELECT 1"]);
+    assert_eq!(run(&mut other, "update people set age = 99 where id = 1"), ["UPDATE 1"]);
+    memory.abort_commits(1);
+    assert!(run(s, "update people set name = 'x' where id = 1; commit")[1].starts_with("40001"));
+    assert_eq!(s.status(), Status::Idle);
+    assert_eq!(run(s, "select name, age from people where id = 1"), ["ann|99", "SELECT 1"]);
+}
+
+#[test]
+fn catalogs_change_inside_transactions() {
+    let (mut session, _) = with_people();
+    let mut other = Session::new(session.engine().clone(), "other");
+    let s = &mut session;
+    assert_eq!(run(s, "begin; create table t (a int); insert into t values (1),(2); rollback").len(), 4);
+    assert!(run(s, "select * from t")[0].starts_with("42P01"));
+    block_on(other.parse("q", "select * from people where age = 25", &[])).unwrap();
+    assert_eq!(run(s, "create index by_age on people (age desc)"), ["CREATE INDEX"]);
+    assert_eq!(run(s, "explain select id from people where age = 25")[0], "Lookup of people by index by_age (age)");
+    other.bind("", "q", vec![]).unwrap();
+    assert_eq!(common::show(&block_on(other.execute("", 0)).unwrap()).len(), 3);
+    block_on(other.sync()).unwrap();
+    assert_eq!(
+        run(s, "update people set age = 26 where id = 2; select id from people where age >= 26 order by age"),
+        ["UPDATE 1", "2", "1", "SELECT 2"]
+    );
+    assert_eq!(
+        run(s, "alter table people add column city text default 'ulm'; select city from people where id = 1")[1],
+        "ulm"
+    );
+    assert_eq!(run(s, "drop index by_age; truncate people; select count(*) from people")[2], "0");
+    assert_eq!(run(s, "vacuum; drop table people; drop table if exists people").len(), 3);
+    assert!(run(s, "drop table people")[0].starts_with("42P01"));
+    assert_eq!(run(s, "create table u (a int); insert into u values (1),(1)")[1], "INSERT 0 2");
+    assert!(run(s, "alter table u add primary key (a)")[0].starts_with("23505"));
+}
+
+#[test]
+fn the_past_can_be_read() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    let before = memory.now();
+    assert_eq!(run(s, "delete from people where id < 3"), ["DELETE 2"]);
+    assert_eq!(run(s, &format!("select count(*) from people as of system time '{before}'")), ["3", "SELECT 1"]);
+    assert_eq!(run(s, "select count(*) from people"), ["1", "SELECT 1"]);
+    assert!(run(s, "select 1 as of system time 'soon'")[0].starts_with("22007"));
+}
+
+#[test]
+fn portals_hand_out_rows_in_parts() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    block_on(s.parse("", "select id from people order by id", &[])).unwrap();
+    s.bind("p", "", vec![]).unwrap();
+    let first = block_on(s.execute("p", 2)).unwrap();
+    assert!(matches!(&first, Response::Rows { rows, done: None, .. } if rows.len() == 2));
+    let rest = block_on(s.execute("p", 2)).unwrap();
+    assert!(matches!(&rest, Response::Rows { rows, done: Some(_), .. } if rows.len() == 1));
+    block_on(s.sync()).unwrap();
+    assert_eq!(block_on(s.execute("p", 2)).unwrap_err().sqlstate, "34000");
+    assert_eq!(prepared(s, "select $1::int + 1", &["4"]), ["5", "SELECT 1"]);
+    assert_eq!(
+        prepared(s, "select name from people where id = $1 and name like $2", &["1", "a%"]),
+        ["ann", "SELECT 1"]
+    );
+}
+
+#[test]
+fn copy_reads_escapes_and_refuses_what_is_wrong() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    assert_eq!(run(s, "copy people (id, name, email) from stdin"), ["COPY IN 3"]);
+    block_on(s.copy_data(b"10\ta\\tb\\\\\t\\N\n11\tq\tz@z\n\\.\n")).unwrap();
+    assert_eq!(block_on(s.copy_done()).unwrap(), Response::Complete("COPY 2".into()));
+    assert_eq!(block_on(s.next()), None);
+    assert_eq!(run(s, "select name, age, email from people where id = 10"), ["a\tb\\|30|NULL", "SELECT 1"]);
+    for bad in ["x\ty\tz\n", "1\t2\n", "12\ta\tb\tc\n", "1\ta\tb\n"] {
+        assert_eq!(run(s, "copy people (id, name, email) from stdin"), ["COPY IN 3"]);
+        assert!(block_on(s.copy_data(bad.as_bytes())).is_err(), "{bad}");
+        assert_eq!(s.status(), Status::Idle);
+    }
+    assert_eq!(run(s, "select count(*) from people"), ["5", "SELECT 1"]);
+}
+
+#[test]
+fn types_print_as_postgresql_prints_them() {
+    let (mut session, _) = session();
+    let s = &mut session;
+    run(
+        s,
+        "create table k (b bool, f float8, n numeric(10,2), c char(4), v bytea, u uuid, d date, t timestamp, z timestamptz, i2 smallint, i8 bigint)",
+    );
+    run(
+        s,
+        "insert into k values (true, 1e20, 1.005, 'ab', '\\x00ff', 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', '2024-02-29', '2024-02-29 12:00:00.5', '2024-02-29 12:00:00+02', -3, 9000000000)",
+    );
+    assert_eq!(
+        run(s, "select * from k")[0],
+        "t|1e+20|1.01|ab  |\\x00ff|a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11|2024-02-29|2024-02-29 12:00:00.5|2024-02-29 10:00:00+00|-3|9000000000"
+    );
+    assert_eq!(
+        run(s, "select c = 'ab', d + 1, round(2.5), abs(-3), upper('x'), coalesce(null, 4) from k")[0],
+        "t|2024-03-01|3|3|X|4"
+    );
+    assert_eq!(run(s, "select version()")[0].split(' ').next(), Some("PostgreSQL"));
+    assert_eq!(run(s, "select current_database(), current_schema(), current_user")[0], "postgres|public|root");
+}
