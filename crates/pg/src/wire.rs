@@ -378,6 +378,7 @@ impl Wire {
             let executing = self.session.execute(portal, ask);
             let response = run::statement(link, &self.entry, self.deadline, executing).await?;
             let response = response.settle(&mut self.session, &self.house)?;
+            self.send_notices(link);
             match response {
                 Response::Rows { columns, rows, done } => {
                     self.send_rows(link, &columns, &rows, &formats).await?;
@@ -409,6 +410,7 @@ impl Wire {
         // A commit is not interrupted: it is short, and its outcome would be unknown.
         let syncing = self.session.sync();
         let synced = run::uninterrupted(link, syncing).await?;
+        self.send_notices(link);
         if let Err(error) = synced {
             self.report(link, &error);
         }
@@ -487,6 +489,13 @@ impl Wire {
         Ok(())
     }
 
+    /// Notices of the extended protocol; a simple query brings them among its answers.
+    fn send_notices(&mut self, link: &mut Link) {
+        for error in self.session.take_notices() {
+            notice(link, &error);
+        }
+    }
+
     fn complete(&mut self, link: &mut Link, tag: &str) {
         self.house.counters.statements_total.fetch_add(1, Relaxed);
         link.answers.command_complete(tag);
@@ -527,10 +536,7 @@ impl Wire {
 impl Interruption {
     /// Tells the session, and makes the error of it.
     fn settle(self, session: &mut Session, house: &House) -> SqlError {
-        let mut error = match session.interrupt() {
-            true => SqlError::new("40003", "the outcome of the transaction is unknown"),
-            false => SqlError::new("57014", "canceling statement due to user request"),
-        };
+        let mut error = session.interrupt();
         if self == Interruption::TimedOut {
             count(&house.counters.timeouts_total);
             // Anything else than 57014 says more than who interrupted: the outcome may be unknown.
