@@ -7,19 +7,18 @@
 //! Invariant: once a transaction was told that it is aborted, it asks for nothing any more: its locks are gone, and what
 //! it read may have changed.
 
+use crate::buffer::Buffer;
 use crate::rendezvous::{Answer, rendezvous};
 use crate::resident::Input;
 use crate::shard::Shard;
 use meridian_clock::{Interval, Timestamp};
-use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value};
 use meridian_txn::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
 };
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const WRITES_LIMIT_BYTES: u64 = 256 << 20;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A database of this node.
@@ -69,9 +68,7 @@ impl Database for Gateway {
                 age,
                 began,
                 read_at,
-                writes: BTreeMap::new(),
-                undo: Vec::new(),
-                bytes: 0,
+                writes: Buffer::default(),
                 aborted: None,
                 touched: false,
             };
@@ -98,10 +95,7 @@ struct Session {
     age: Age,
     began: Interval,
     read_at: Option<Timestamp>,
-    writes: BTreeMap<Key, Option<Value>>,
-    /// What each write replaced, for savepoints.
-    undo: Vec<(Key, Option<Option<Value>>)>,
-    bytes: u64,
+    writes: Buffer,
     aborted: Option<Conflict>,
     /// The machine may know of this transaction.
     touched: bool,
@@ -127,26 +121,6 @@ impl Session {
 
     fn at(&self) -> Timestamp {
         self.read_at.unwrap_or(Timestamp::MAX)
-    }
-
-    /// Lays the transaction's own writes over a chunk of stored rows that is complete for `covered`.
-    fn merge(&self, covered: &KeyRange, reverse: bool, stored: Vec<(Key, Value)>) -> Vec<(Key, Value)> {
-        if covered.is_empty() {
-            return stored;
-        }
-        let end = covered.end.as_ref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let mut own = self.writes.range::<Key, _>((std::ops::Bound::Included(&covered.start), end)).peekable();
-        if own.peek().is_none() {
-            return stored;
-        }
-        let mut rows: BTreeMap<Key, Value> = stored.into_iter().collect();
-        for (key, value) in own {
-            match value {
-                Some(value) => drop(rows.insert(key.clone(), value.clone())),
-                None => drop(rows.remove(key)),
-            }
-        }
-        if reverse { rows.into_iter().rev().collect() } else { rows.into_iter().collect() }
     }
 }
 
@@ -193,28 +167,7 @@ impl Transaction for Session {
             }
             let space = self.shard.world().space();
             let chunk = space.scan(range, self.at(), reverse, limit_rows.max(1), CHUNK_BYTES).map_err(of_store)?;
-            if self.writes.is_empty() {
-                return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
-            }
-            let covered = match &chunk.rest {
-                None => range.clone(),
-                Some(rest) if reverse => {
-                    KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() }
-                }
-                Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
-            };
-            let mut rows = self.merge(&covered, reverse, chunk.rows);
-            let mut rest = chunk.rest;
-            if rows.len() > limit_rows.max(1) {
-                rows.truncate(limit_rows.max(1));
-                let last = rows.last().map(|(key, _)| key.clone()).unwrap_or_default();
-                rest = Some(if reverse {
-                    KeyRange { start: range.start.clone(), end: Some(last) }
-                } else {
-                    KeyRange { start: last.successor(), end: range.end.clone() }
-                });
-            }
-            Ok(Rows { rows, rest })
+            Ok(self.writes.over(range, chunk.rows, chunk.rest, reverse, limit_rows.max(1)))
         })
     }
 
@@ -228,28 +181,15 @@ impl Transaction for Session {
         if self.shard.world().plumbing().journal.is_full() {
             return Err(Failure::DiskFull);
         }
-        self.bytes += (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
-        if self.bytes > WRITES_LIMIT_BYTES {
-            return Err(Failure::TooLarge { limit_bytes: WRITES_LIMIT_BYTES });
-        }
-        let before = self.writes.insert(key.clone(), value);
-        self.undo.push((key, before));
-        Ok(())
+        self.writes.put(key, value)
     }
 
     fn savepoint(&mut self) -> Savepoint {
-        Savepoint(self.undo.len())
+        self.writes.savepoint()
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
-        while self.undo.len() > savepoint.0 {
-            match self.undo.pop() {
-                Some((key, Some(before))) => drop(self.writes.insert(key, before)),
-                Some((key, None)) => drop(self.writes.remove(&key)),
-                None => return,
-            }
-        }
-        self.bytes = self.writes.iter().map(|(k, v)| (k.len() + v.as_ref().map_or(0, |v| v.len())) as u64).sum();
+        self.writes.rollback_to(savepoint);
     }
 
     fn commit(mut self: Box<Self>) -> Future<'static, Outcome> {
@@ -259,12 +199,11 @@ impl Transaction for Session {
         if let Some(at) = self.read_at {
             return Box::pin(std::future::ready(Outcome::Committed { at }));
         }
-        let writes = std::mem::take(&mut self.writes);
+        let writes = self.writes.take();
         if writes.is_empty() && !self.touched {
             return Box::pin(std::future::ready(Outcome::Committed { at: self.shard.world().through() }));
         }
         self.touched = false; // from here on the machine ends it; dropping the session recalls nothing
-        let writes = writes.into_iter().map(|(key, value)| Write { key, value }).collect();
         let (answerer, answer) = rendezvous();
         let (number, age) = (self.number, self.age);
         self.shard.post(Input::Call(Box::new(move |solo, now, out| {

@@ -10,12 +10,15 @@
 //! Whoever delivers to an idle machine steps it on his own thread ([`mailbox`], [`resident`]); timers wake it from one thread
 //! ([`timers`]); nodes speak in frames ([`peers`]). [`node::Node`] puts it together.
 
+pub mod buffer;
 pub mod clock;
 pub mod envelope;
 pub mod gateway;
 pub mod identity;
 pub mod journal;
 pub mod mailbox;
+pub mod member;
+pub mod member_gateway;
 pub mod node;
 pub mod peers;
 pub mod rendezvous;

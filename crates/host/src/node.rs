@@ -7,32 +7,39 @@
 //!   folder/store/     the engine
 //! ```
 //!
-//! Opening reads the log, brings the machines of `system` and then those of every database back from it, and starts the threads:
-//! timers, log, settler. Not here yet: clusters of several nodes. Their pieces stand ([`crate::peers`], members in the identity), but
-//! the shards of a node that is alone ([`crate::solo`]) do not agree with anybody, so several members are refused with that reason.
+//! Opening reads the log, brings the machines of every database back from it, and starts the threads: timers, log, settler, links.
+//! A node that is alone runs [`crate::solo`]; one of several runs the spanner recipe's replica ([`crate::member`]).
+//!
+//! Not here yet: CREATE and DROP DATABASE in a cluster of several nodes, whose members would have to watch each other's rows.
 
 use crate::clock::{Clock, ClockBound};
 use crate::envelope;
 use crate::gateway::Gateway;
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
+use crate::member::{self, MemberShard};
+use crate::member_gateway::MemberGateway;
+use crate::peers::{Peers, PeersOptions, Receive};
 use crate::resident::Input;
-use crate::settle::{SettleOptions, Settler, Shards};
+use crate::settle::{SettleOptions, Settler, Settles, Shards};
 use crate::shard::{self, Plumbing};
-use crate::solo::Record;
-use crate::timers::Timers;
+use crate::timers::{Timers, Wake};
+use bytes::Bytes;
 use meridian_clock::{Interval, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
-use meridian_machine::{DatabaseId, NodeId};
+use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
 use meridian_mvcc::{Key, KeyRange, Store, StoreError, Value};
 use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, Member, Members, SYSTEM, row_prefix};
 use meridian_store::{MemoryStore, RedbStore};
+use meridian_systems::spanner::Message;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::{OnceLock, Weak};
 
 /// How to open a node.
 #[derive(Clone, Debug)]
@@ -43,6 +50,8 @@ pub struct Options {
     pub node: NodeId,
     /// All members of the cluster, this one among them; empty for a node that is alone.
     pub members: Vec<Member>,
+    /// Where to listen for other nodes, if that is not this member's own address.
+    pub listen: Option<String>,
     /// How the node knows the time.
     pub clock: ClockBound,
     /// The size of a log segment.
@@ -60,6 +69,7 @@ impl Options {
             data: None,
             node: NodeId(1),
             members: Vec::new(),
+            listen: None,
             clock: ClockBound::Alone,
             log_segment_bytes: 32 << 20,
             cache_bytes: 64 << 20,
@@ -140,14 +150,90 @@ pub struct Status {
     pub disk_full: bool,
 }
 
+/// The way to a database's shard.
+#[derive(Clone)]
+enum Door {
+    Alone(Arc<Gateway>),
+    Member(Arc<MemberGateway>),
+}
+
+type Doors = Arc<RwLock<BTreeMap<DatabaseId, Door>>>;
+
+/// Takes in what other nodes say.
+struct Inbox {
+    doors: Doors,
+    me: NodeId,
+    incarnation: Incarnation,
+}
+
+impl Inbox {
+    fn member(&self, id: DatabaseId) -> Option<Arc<MemberShard>> {
+        match self.doors.read().get(&id)? {
+            Door::Member(gateway) => Some(Arc::clone(gateway.member())),
+            Door::Alone(_) => None,
+        }
+    }
+}
+
+impl Receive for Inbox {
+    fn receive(&self, sender: NodeId, life: Incarnation, frame: &[u8]) {
+        let (from, to, message) = match envelope::read_frame::<Message>(frame) {
+            Ok(read) => read,
+            Err(why) => return tracing::warn!(%sender, %why, "dropped a frame"),
+        };
+        let whoever = Incarnation(0);
+        if from.node != sender || (from.incarnation != whoever && from.incarnation != life) || to.node != self.me {
+            return tracing::warn!(%sender, %from, %to, "dropped a frame that is not from or for whom it says");
+        }
+        if to.incarnation != whoever && to.incarnation != self.incarnation {
+            return; // for an earlier life of this node
+        }
+        let Some(member) = self.member(to.database) else { return };
+        match (to.role, message) {
+            (Role::Replica, message) => member.post(Input::Message(from, message)),
+            (Role::Coordinator(number), Message::Answer(reply)) => member.world().hear(number, reply),
+            (Role::Coordinator(_), _) => {}
+        }
+    }
+}
+
+/// Lets go, every so often, of sessions that wait in vain.
+struct Sweeper {
+    doors: Doors,
+    plumbing: Weak<Plumbing>,
+    this: Weak<Sweeper>,
+}
+
+impl Sweeper {
+    const EVERY_NS: u64 = 20_000_000;
+}
+
+impl Wake for Sweeper {
+    fn wake(self: Arc<Self>) {
+        let doors: Vec<Door> = self.doors.read().values().cloned().collect();
+        for door in doors {
+            if let Door::Member(gateway) = door {
+                gateway.member().world().sweep();
+            }
+        }
+        if let Some(plumbing) = self.plumbing.upgrade() {
+            let this: Weak<dyn Wake> = self.this.clone();
+            plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
+        }
+    }
+}
+
 /// A node that runs.
 pub struct Node {
     options: Options,
     identity: Identity,
     plumbing: Arc<Plumbing>,
     databases: RwLock<Databases>,
-    gateways: Arc<RwLock<BTreeMap<DatabaseId, Arc<Gateway>>>>,
+    doors: Doors,
+    members: Members,
+    peers: Arc<OnceLock<Arc<Peers>>>,
     settler: Settler,
+    _sweeper: Option<Arc<Sweeper>>,
 }
 
 impl Node {
@@ -159,11 +245,10 @@ impl Node {
         if members.get(options.node).is_none() {
             return Err(OpenError::Options(format!("node {} is not among the members", options.node.0)));
         }
-        if members.len() > 1 {
-            return Err(OpenError::Options(
-                "several members were named, but this version runs a node alone: leave the others out".into(),
-            ));
+        if members.len() > 1 && options.clock == ClockBound::Alone {
+            return Err(OpenError::Options("several nodes need a bound on how far their clocks may differ".into()));
         }
+        let listener = listen(&options, &members)?;
         let thread = |error| OpenError::File { path: "a thread".into(), error };
         let (identity, store, journal, mut records) = match &options.data {
             None => {
@@ -180,11 +265,9 @@ impl Node {
                 let log_options = meridian_log::Options { segment_bytes: options.log_segment_bytes };
                 let (log, recovered) =
                     Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
-                let mut records: BTreeMap<MachineKey, Vec<Record>> = BTreeMap::new();
+                let mut records: Records = BTreeMap::new();
                 for (key, _, bytes) in recovered.records {
-                    let record = envelope::read_record(&bytes)
-                        .map_err(|what| OpenError::Damaged { path: path.clone(), what })?;
-                    records.entry(key).or_default().push(record);
+                    records.entry(key).or_default().push(bytes);
                 }
                 (identity, store, Journal::start(log).map_err(thread)?, records)
             }
@@ -192,14 +275,33 @@ impl Node {
         let timers = Timers::start().map_err(thread)?;
         let clock = Clock::new(options.clock);
         let plumbing = Arc::new(Plumbing { clock, timers, journal, store, node: options.node.0 });
-        let gateways: Arc<RwLock<BTreeMap<DatabaseId, Arc<Gateway>>>> = Arc::default();
-        let of_settler = Arc::clone(&gateways);
-        let shards: Shards =
-            Arc::new(move || of_settler.read().values().map(|gateway| Arc::clone(gateway.shard())).collect());
+        let doors: Doors = Arc::default();
+        let of_settler = Arc::clone(&doors);
+        let shards: Shards = Arc::new(move || {
+            let of = |door: &Door| -> Arc<dyn Settles> {
+                match door {
+                    Door::Alone(gateway) => Arc::clone(gateway.shard()) as Arc<dyn Settles>,
+                    Door::Member(gateway) => Arc::clone(gateway.member()) as Arc<dyn Settles>,
+                }
+            };
+            of_settler.read().values().map(of).collect()
+        });
         let settler = Settler::start(options.settle, Arc::clone(&plumbing.store), shards).map_err(thread)?;
-        let node = Node { options, identity, plumbing, databases: RwLock::default(), gateways, settler };
+        let mut node = Node {
+            options,
+            identity,
+            plumbing,
+            databases: RwLock::default(),
+            doors,
+            members,
+            peers: Arc::default(),
+            settler,
+            _sweeper: None,
+        };
         node.begin(SYSTEM, &mut records)?;
-        node.learn_databases()?;
+        if node.members.len() == 1 {
+            node.learn_databases()?;
+        }
         let ids: Vec<DatabaseId> = node.databases.read().iter().map(|row| row.id).collect();
         for id in ids.into_iter().filter(|id| *id != SYSTEM) {
             node.begin(id, &mut records)?;
@@ -207,24 +309,77 @@ impl Node {
         for key in records.into_keys() {
             node.plumbing.journal.forget(key); // a dropped database
         }
+        if let Some(listener) = listener {
+            node.meet(listener).map_err(thread)?;
+        }
         Ok(Arc::new(node))
     }
 
-    fn begin(&self, id: DatabaseId, records: &mut BTreeMap<MachineKey, Vec<Record>>) -> Result<(), OpenError> {
-        let key = key_of(id);
-        let shard = shard::begin(key, &self.plumbing, records.remove(&key).unwrap_or_default())
-            .map_err(|error| of_store(&self.options.data.clone().unwrap_or_default(), error))?;
-        self.gateways.write().insert(id, Arc::new(Gateway::new(shard, self.options.node.0)));
+    /// Starts the links to the other members.
+    fn meet(&mut self, listener: TcpListener) -> std::io::Result<()> {
+        let others = self.members.iter().filter(|member| member.node != self.options.node);
+        let options = PeersOptions {
+            cluster: self.identity.cluster,
+            me: self.options.node,
+            incarnation: self.identity.incarnation,
+            others: others.map(|member| (member.node, member.address.clone())).collect(),
+            queue_bytes: 64 << 20,
+            frame_bytes: 64 << 20,
+        };
+        let doors = Arc::clone(&self.doors);
+        let inbox = Inbox { doors, me: self.options.node, incarnation: self.identity.incarnation };
+        let clock = Arc::new(Clock::new(self.options.clock));
+        let peers = Peers::start(options, Some(listener), clock, Arc::new(inbox))?;
+        let _ = self.peers.set(peers);
+        let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
+            doors: Arc::clone(&self.doors),
+            plumbing: Arc::downgrade(&self.plumbing),
+            this: this.clone(),
+        });
+        Arc::clone(&sweeper).wake();
+        self._sweeper = Some(sweeper);
         Ok(())
     }
 
-    fn system(&self) -> Arc<Gateway> {
-        Arc::clone(self.gateways.read().get(&SYSTEM).expect("invariant: system exists from birth"))
+    fn begin(&self, id: DatabaseId, records: &mut Records) -> Result<(), OpenError> {
+        let key = key_of(id);
+        let folder = || self.options.data.clone().unwrap_or_default();
+        let damaged = |what| OpenError::Damaged { path: folder().join("log"), what };
+        let records = records.remove(&key).unwrap_or_default();
+        let door = if self.members.len() == 1 {
+            let records: Result<Vec<_>, String> = records.iter().map(|bytes| envelope::read_record(bytes)).collect();
+            let shard = shard::begin(key, &self.plumbing, records.map_err(damaged)?)
+                .map_err(|error| of_store(&folder(), error))?;
+            Door::Alone(Arc::new(Gateway::new(shard, self.options.node.0)))
+        } else {
+            let records: Result<Vec<Vec<_>>, String> =
+                records.iter().map(|bytes| envelope::read_record(bytes)).collect();
+            let place = member::Place {
+                key,
+                me: self.options.node,
+                incarnation: self.identity.incarnation,
+                members: self.members.nodes(),
+                peers: Arc::clone(&self.peers),
+            };
+            let records = records.map_err(damaged)?.into_iter().flatten().collect();
+            let member = member::begin(place, &self.plumbing, records).map_err(|error| of_store(&folder(), error))?;
+            Door::Member(Arc::new(MemberGateway::new(member, &self.members.nodes())))
+        };
+        self.doors.write().insert(id, door);
+        Ok(())
+    }
+
+    /// The gateway of `system`, on a node that is alone.
+    fn system(&self) -> Option<Arc<Gateway>> {
+        match self.doors.read().get(&SYSTEM) {
+            Some(Door::Alone(gateway)) => Some(Arc::clone(gateway)),
+            _ => None,
+        }
     }
 
     /// Reads which databases there are from the rows of `system`.
     fn learn_databases(&self) -> Result<(), OpenError> {
-        let system = self.system();
+        let Some(system) = self.system() else { return Ok(()) };
         let home = system.shard().world();
         let mut range = Some(KeyRange::prefix(row_prefix()));
         while let Some(part) = range {
@@ -245,8 +400,10 @@ impl Node {
     /// A database by name.
     pub fn database(&self, name: &str) -> Option<Arc<dyn Database>> {
         let id = self.databases.read().named(name)?.id;
-        let gateway = self.gateways.read().get(&id).cloned()?;
-        Some(gateway)
+        Some(match self.doors.read().get(&id)? {
+            Door::Alone(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
+            Door::Member(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
+        })
     }
 
     /// The names of the databases, by number.
@@ -264,7 +421,7 @@ impl Node {
             DatabaseRow::new(databases.next_id(), name)
         };
         let row = self.write_row(row, name, true).await?;
-        if let Err(error) = self.begin(row.id, &mut BTreeMap::new()) {
+        if let Err(error) = self.begin(row.id, &mut Records::new()) {
             return Err(DatabaseError::Failed(Failure::Storage(error.to_string())));
         }
         self.databases.write().learn(row);
@@ -281,8 +438,8 @@ impl Node {
         let row = self.write_row(DatabaseRow { dropped: true, ..row }, name, false).await?;
         let id = row.id;
         self.databases.write().learn(row);
-        let gateway = self.gateways.write().remove(&id);
-        if let Some(gateway) = gateway {
+        let door = self.doors.write().remove(&id);
+        if let Some(Door::Alone(gateway)) = door {
             gateway.shard().stop();
             self.plumbing.journal.forget(key_of(id));
             let forgotten = gateway.shard().world().space().forget();
@@ -294,7 +451,10 @@ impl Node {
     /// Writes a database's row in `system`, unless somebody else was first.
     async fn write_row(&self, mut row: DatabaseRow, name: &str, create: bool) -> Result<DatabaseRow, DatabaseError> {
         let failed = DatabaseError::Failed;
-        let system = self.system();
+        let Some(system) = self.system() else {
+            let what = "a cluster of several nodes keeps the databases of its birth in this version";
+            return Err(failed(Failure::Unavailable(what.into())));
+        };
         let begin = Begin { mode: Mode::ReadWrite, age: None };
         let mut transaction = system.begin(begin).await.map_err(failed)?;
         let mut range = Some(KeyRange::prefix(row_prefix()));
@@ -323,17 +483,26 @@ impl Node {
 
     /// What the node says of itself.
     pub fn status(&self) -> Status {
-        let gateways = self.gateways.read();
+        let doors = self.doors.read();
         let databases = self.databases.read();
         let shards = databases.iter().filter_map(|row| {
-            let home = gateways.get(&row.id)?.shard().world();
+            let (leader, through, space) = match doors.get(&row.id)? {
+                Door::Alone(gateway) => {
+                    let home = gateway.shard().world();
+                    (self.options.node, home.through(), home.space())
+                }
+                Door::Member(gateway) => {
+                    let home = gateway.member().world();
+                    (home.leader(), home.readable().through, home.space())
+                }
+            };
             Some(ShardStatus {
                 database: row.name.clone(),
                 id: row.id,
-                leader: Some(self.options.node),
-                through: home.through(),
-                applied: home.space().applied().unwrap_or(0),
-                recent_bytes: home.space().recent_bytes(),
+                leader: Some(leader),
+                through,
+                applied: space.applied().unwrap_or(0),
+                recent_bytes: space.recent_bytes(),
             })
         });
         Status {
@@ -352,9 +521,20 @@ impl Node {
         self.settler.stop();
         self.plumbing.journal.stop();
         self.plumbing.timers.stop();
-        for gateway in self.gateways.read().values() {
-            gateway.shard().post(Input::Call(Box::new(|solo, _, _| solo.close())));
-            gateway.shard().stop();
+        if let Some(peers) = self.peers.get() {
+            peers.stop();
+        }
+        for door in self.doors.read().values() {
+            match door {
+                Door::Alone(gateway) => {
+                    gateway.shard().post(Input::Call(Box::new(|solo: &mut crate::solo::Solo, _, _| solo.close())));
+                    gateway.shard().stop();
+                }
+                Door::Member(gateway) => {
+                    gateway.member().stop();
+                    gateway.member().world().close();
+                }
+            }
         }
     }
 }
@@ -363,6 +543,19 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.shutdown();
     }
+}
+
+/// What the log has of each machine, not read yet.
+type Records = BTreeMap<MachineKey, Vec<Bytes>>;
+
+/// One of several nodes listens for the others; a node that is alone does not.
+fn listen(options: &Options, members: &Members) -> Result<Option<TcpListener>, OpenError> {
+    if members.len() == 1 {
+        return Ok(None);
+    }
+    let own = || members.get(options.node).map(|member| member.address.clone()).unwrap_or_default();
+    let address = options.listen.clone().unwrap_or_else(own);
+    TcpListener::bind(&address).map(Some).map_err(|error| OpenError::Listen { address, error })
 }
 
 fn key_of(id: DatabaseId) -> MachineKey {

@@ -9,7 +9,7 @@
 //! Every shard takes part in each checkpoint, so that a shard on which nothing happens holds no segment back.
 //! A store without room keeps versions in Recent and the log in place; the next round tries again.
 
-use crate::shard::Shard;
+use crate::space::Space;
 use meridian_mvcc::{Store, StoreError};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -52,8 +52,16 @@ pub struct Settler {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// A shard as the settler sees it.
+pub trait Settles: Send + Sync {
+    /// Its versions.
+    fn space(&self) -> &Space;
+    /// The store has been checkpointed with everything up to `applied`: lets the log go.
+    fn let_go(&self, applied: u64);
+}
+
 /// The shards that live now.
-pub type Shards = Arc<dyn Fn() -> Vec<Arc<Shard>> + Send + Sync>;
+pub type Shards = Arc<dyn Fn() -> Vec<Arc<dyn Settles>> + Send + Sync>;
 
 impl Settler {
     /// Starts the thread.
@@ -97,7 +105,7 @@ fn run(shared: &Shared, options: SettleOptions, store: &dyn Store, shards: &Shar
         }
         let shards = shards();
         for shard in &shards {
-            match shard.world().space().settle(options.batch_bytes) {
+            match shard.space().settle(options.batch_bytes) {
                 Ok(bytes) => settled += bytes,
                 Err(error) => complain("settle", &error),
             }
@@ -112,13 +120,13 @@ fn run(shared: &Shared, options: SettleOptions, store: &dyn Store, shards: &Shar
 }
 
 /// Makes what was settled survive a crash, and lets the log go up to there.
-pub fn checkpoint(store: &dyn Store, shards: &[Arc<Shard>]) -> Result<(), StoreError> {
+pub fn checkpoint(store: &dyn Store, shards: &[Arc<dyn Settles>]) -> Result<(), StoreError> {
     // Read before the checkpoint: what is settled during it may or may not be in it.
-    let applied: Result<Vec<u64>, StoreError> = shards.iter().map(|shard| shard.world().space().applied()).collect();
+    let applied: Result<Vec<u64>, StoreError> = shards.iter().map(|shard| shard.space().applied()).collect();
     let applied = applied?;
     store.checkpoint()?;
     for (shard, applied) in shards.iter().zip(applied) {
-        shard.world().let_go(applied);
+        shard.let_go(applied);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::envelope;
 use crate::journal::Journal;
 use crate::resident::{Input, Resident, World};
+use crate::settle::Settles;
 use crate::solo::{Act, Record, Solo};
 use crate::space::Space;
 use crate::timers::{Timers, Wake};
@@ -85,6 +86,16 @@ impl Home {
             // Within a step: what was persisted before stands before it in the queue, what comes later after it.
             plumbing.journal.checkpoint(key, envelope::write_record(&solo.checkpoint(applied)));
         })));
+    }
+}
+
+impl Settles for Shard {
+    fn space(&self) -> &Space {
+        &self.world().space
+    }
+
+    fn let_go(&self, applied: u64) {
+        self.world().let_go(applied);
     }
 }
 

@@ -9,9 +9,12 @@ use meridian_clock::Timestamp;
 use meridian_log::MachineKey;
 use meridian_mvcc::{Batch, Chunk, KeyRange, Page, Recent, SpaceId, Store, StoreError, StoredVersion, Version, Write};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 const APPLIED: &str = "applied";
+const APPLIED_TERM: &str = "applied term";
+const APPLIED_AT: &str = "applied at";
 
 /// A shard's versions.
 pub struct Space {
@@ -19,19 +22,56 @@ pub struct Space {
     recent: Recent,
     store: Arc<dyn Store>,
     settling: Mutex<()>,
+    /// The terms of what is in Recent, by position; empty where nobody agrees.
+    terms: Mutex<VecDeque<(u64, u64)>>,
 }
 
 impl Space {
     /// The space of a shard in a store.
     pub fn new(key: MachineKey, store: Arc<dyn Store>) -> Self {
         let id = SpaceId { database: key.database, shard: key.shard };
-        Space { id, recent: Recent::new(), store, settling: Mutex::new(()) }
+        Space { id, recent: Recent::new(), store, settling: Mutex::new(()), terms: Mutex::default() }
+    }
+
+    /// Which it is.
+    pub fn id(&self) -> SpaceId {
+        self.id
     }
 
     /// The position up to which the store is complete.
     pub fn applied(&self) -> Result<u64, StoreError> {
         let fact = self.store.fact(self.id, APPLIED)?;
         Ok(fact.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?))).unwrap_or(0))
+    }
+
+    /// The term of the entry at that position.
+    pub fn applied_term(&self) -> Result<u64, StoreError> {
+        let fact = self.store.fact(self.id, APPLIED_TERM)?;
+        Ok(fact.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?))).unwrap_or(0))
+    }
+
+    /// The newest commit timestamp that the store holds.
+    pub fn applied_at(&self) -> Result<Timestamp, StoreError> {
+        let fact = self.store.fact(self.id, APPLIED_AT)?;
+        Ok(fact.and_then(|bytes| Some(Timestamp::from_be_bytes(bytes.try_into().ok()?))).unwrap_or(Timestamp::ZERO))
+    }
+
+    /// Makes the writes of one agreed entry readable.
+    pub fn install_in_term(&self, at: Timestamp, writes: &[Write], position: u64, term: u64) {
+        self.terms.lock().push_back((position, term));
+        self.recent.install(at, writes, position);
+    }
+
+    /// The term of the entry at a position.
+    fn term_of(&self, position: u64) -> Option<u64> {
+        let terms = self.terms.lock();
+        let beyond = terms.partition_point(|(known, _)| *known <= position);
+        beyond.checked_sub(1).map(|place| terms[place].1)
+    }
+
+    fn forget_terms(&self, through: u64) {
+        let mut terms = self.terms.lock();
+        while terms.pop_front_if(|(known, _)| *known <= through).is_some() {}
     }
 
     /// Makes the writes of one commit readable.
@@ -75,12 +115,16 @@ impl Space {
                 let version = |write: &Write| Version { at: *at, value: write.value.clone() };
                 writes.iter().map(move |write| StoredVersion { key: write.key.clone(), version: version(write) })
             });
-            self.store.apply(Batch {
-                space: self.id,
-                versions: versions.collect(),
-                removals: Vec::new(),
-                facts: vec![(APPLIED, settling.position.to_be_bytes().to_vec())],
-            })?;
+            let mut facts = vec![(APPLIED, settling.position.to_be_bytes().to_vec())];
+            if let Some(term) = self.term_of(settling.position) {
+                facts.push((APPLIED_TERM, term.to_be_bytes().to_vec()));
+            }
+            if let Some((at, _)) = settling.installs.last() {
+                facts.push((APPLIED_AT, at.to_be_bytes().to_vec()));
+            }
+            let versions = versions.collect();
+            self.store.apply(Batch { space: self.id, versions, removals: Vec::new(), facts })?;
+            self.forget_terms(settling.position);
             self.recent.settled(&settling);
             moved += settling.bytes;
             if settling.position >= until {

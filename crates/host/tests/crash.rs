@@ -181,3 +181,8 @@ fn survives(size: usize, kills: usize, seed: u64) {
 fn one_node_survives_being_killed() {
     survives(1, 5, 1);
 }
+
+#[test]
+fn three_nodes_survive_being_killed_one_at_a_time() {
+    survives(3, 5, 2);
+}

@@ -1,0 +1,108 @@
+//! What a transaction has written and not committed yet, laid over what it reads.
+
+use meridian_mvcc::{Key, KeyRange, Value, Write};
+use meridian_txn::{Failure, Rows, Savepoint};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// The most that one transaction may write.
+pub const LIMIT_BYTES: u64 = 256 << 20;
+
+/// A transaction's own writes.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    writes: BTreeMap<Key, Option<Value>>,
+    /// What each write replaced, for savepoints.
+    undo: Vec<(Key, Option<Option<Value>>)>,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// Adds a write.
+    pub fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        self.bytes += (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
+        if self.bytes > LIMIT_BYTES {
+            return Err(Failure::TooLarge { limit_bytes: LIMIT_BYTES });
+        }
+        let before = self.writes.insert(key.clone(), value);
+        self.undo.push((key, before));
+        Ok(())
+    }
+
+    /// Its own write of a key, if there is one.
+    pub fn get(&self, key: &Key) -> Option<&Option<Value>> {
+        self.writes.get(key)
+    }
+
+    /// True if nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// A point to return to.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.undo.len())
+    }
+
+    /// Takes back every write since a point.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) {
+        while self.undo.len() > savepoint.0 {
+            match self.undo.pop() {
+                Some((key, Some(before))) => drop(self.writes.insert(key, before)),
+                Some((key, None)) => drop(self.writes.remove(&key)),
+                None => return,
+            }
+        }
+        self.bytes = self.writes.iter().map(|(k, v)| (k.len() + v.as_ref().map_or(0, |v| v.len())) as u64).sum();
+    }
+
+    /// Everything that was written, each key once.
+    pub fn take(&mut self) -> Vec<Write> {
+        self.undo.clear();
+        std::mem::take(&mut self.writes).into_iter().map(|(key, value)| Write { key, value }).collect()
+    }
+
+    /// Lays the writes over a chunk of stored rows of a range, of which `rest` is left.
+    pub fn over(
+        &self,
+        range: &KeyRange,
+        stored: Vec<(Key, Value)>,
+        rest: Option<KeyRange>,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Rows {
+        let covered = match &rest {
+            None => range.clone(),
+            Some(rest) if reverse => KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() },
+            Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
+        };
+        if self.writes.is_empty() || covered.is_empty() {
+            return Rows { rows: stored, rest };
+        }
+        let end = covered.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut own = self.writes.range::<Key, _>((Bound::Included(&covered.start), end)).peekable();
+        if own.peek().is_none() {
+            return Rows { rows: stored, rest };
+        }
+        let mut merged: BTreeMap<Key, Value> = stored.into_iter().collect();
+        for (key, value) in own {
+            match value {
+                Some(value) => drop(merged.insert(key.clone(), value.clone())),
+                None => drop(merged.remove(key)),
+            }
+        }
+        let mut rows: Vec<(Key, Value)> =
+            if reverse { merged.into_iter().rev().collect() } else { merged.into_iter().collect() };
+        if rows.len() <= limit_rows {
+            return Rows { rows, rest };
+        }
+        rows.truncate(limit_rows);
+        let last = rows.last().map(|(key, _)| key.clone()).unwrap_or_default();
+        let rest = if reverse {
+            KeyRange { start: range.start.clone(), end: Some(last) }
+        } else {
+            KeyRange { start: last.successor(), end: range.end.clone() }
+        };
+        Rows { rows, rest: Some(rest) }
+    }
+}

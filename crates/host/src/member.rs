@@ -1,0 +1,349 @@
+//! A shard that several nodes replicate: this node's member of its group, and the sessions that use it from here.
+//!
+//! ```text
+//!   session ──Ask──▶ leader here?  ── yes ──▶ stepped on the session's thread ──▶ Serve ──▶ the session reads by itself
+//!                        │ no
+//!                        └──▶ frame ──▶ the leader's node steps, reads, answers ──▶ frame ──▶ wakes the session once
+//! ```
+//!
+//! Invariants:
+//! 1. Agreed versions are installed before anything that follows in the outbox leaves.
+//! 2. Whoever reads at the slot checks the lease with a reading sampled after he loaded the slot.
+//! 3. An answer from here leaves only before its deadline, by a fresh reading.
+//! 4. A commit whose question may have reached a leader that did not answer is unknown; it is never asked again.
+//!
+//! Not here yet: snapshots for a member so far behind that the leader's log does not reach back; reads of large ranges for other
+//! nodes run on the stepping thread.
+
+use crate::envelope;
+use crate::peers::Peers;
+use crate::rendezvous::{Answerer, rendezvous};
+use crate::resident::{Input, Resident, World};
+use crate::settle::Settles;
+use crate::shard::Plumbing;
+use crate::space::Space;
+use crate::timers::Wake;
+use meridian_clock::{Reading, Timestamp};
+use meridian_log::MachineKey;
+use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, Role, ShardId};
+use meridian_mvcc::{KeyRange, StoreError};
+use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_systems::spanner::{Effect, Message, Readable, Replica};
+use meridian_txn::locking::{Reply, Request};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A member of a shard's group at home.
+pub type MemberShard = Resident<Replica, MemberHome>;
+
+/// What a session hears.
+pub enum Heard {
+    /// The leader's answer.
+    Reply(Reply),
+    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
+    Read {
+        /// The leadership.
+        term: u64,
+        /// The snapshot.
+        at: Timestamp,
+        /// The end of the lease.
+        deadline: Option<u64>,
+    },
+}
+
+struct Waiting {
+    answerer: Answerer<Heard>,
+    node: NodeId,
+    until: u64,
+}
+
+/// The world of a member.
+pub struct MemberHome {
+    key: MachineKey,
+    me: NodeId,
+    incarnation: Incarnation,
+    plumbing: Arc<Plumbing>,
+    peers: Arc<OnceLock<Arc<Peers>>>,
+    space: Space,
+    readable: RwLock<Readable>,
+    waiting: Mutex<HashMap<(u64, u64), Waiting>>,
+    leader: AtomicU32,
+    said: Mutex<Vec<NodeId>>,
+    next: AtomicU64,
+    this: Weak<MemberShard>,
+}
+
+/// Where a member finds itself.
+pub struct Place {
+    /// The shard.
+    pub key: MachineKey,
+    /// This node.
+    pub me: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// All members.
+    pub members: Vec<NodeId>,
+    /// The links; set once they stand.
+    pub peers: Arc<OnceLock<Arc<Peers>>>,
+}
+
+/// Brings a member to life from what the log and the store have of it.
+pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Arc<MemberShard>, StoreError> {
+    let Place { key, me, incarnation, members, peers } = place;
+    let space = Space::new(key, Arc::clone(&plumbing.store));
+    let (applied, applied_term) = (Index(space.applied()?), Term(space.applied_term()?));
+    let agreed = space.applied_at()?;
+    let mut config = Config::new(me, members, DatabaseId(key.database), ShardId(key.shard));
+    config.keep_log_bytes = 4 << 20;
+    let seed = (u64::from(me.0) << 40) ^ (u64::from(incarnation.0) << 8) ^ u64::from(key.database);
+    let mut out = Outbox::new();
+    let restored = Restored { records, applied, applied_term };
+    let replica = Replica::new(config, seed, restored, agreed, plumbing.clock.now(), &mut out);
+    let plumbing = Arc::clone(plumbing);
+    let member = Resident::new(replica, out, |this| MemberHome {
+        key,
+        me,
+        incarnation,
+        plumbing,
+        peers,
+        space,
+        readable: RwLock::default(),
+        waiting: Mutex::default(),
+        leader: AtomicU32::new(me.0),
+        said: Mutex::default(),
+        next: AtomicU64::new(1),
+        this: this.clone(),
+    });
+    member.post(Input::Wake); // what its birth asked for
+    Ok(member)
+}
+
+impl MemberHome {
+    /// What the node's machines share.
+    pub fn plumbing(&self) -> &Arc<Plumbing> {
+        &self.plumbing
+    }
+
+    /// The shard's versions.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// The slot for readers of this node.
+    pub fn readable(&self) -> Readable {
+        *self.readable.read()
+    }
+
+    /// A number for a new attempt.
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// This node and its life.
+    pub fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    /// Whom to ask, as far as is known.
+    pub fn leader(&self) -> NodeId {
+        NodeId(self.leader.load(Ordering::Relaxed))
+    }
+
+    /// Somebody said who leads; nobody knowing, the next member is tried.
+    pub fn heard_of_leader(&self, asked: NodeId, leader: Option<u32>, members: &[NodeId]) {
+        let next = || members.iter().find(|node| **node > asked).or(members.first()).map_or(self.me.0, |node| node.0);
+        self.leader.store(leader.unwrap_or_else(next), Ordering::Relaxed);
+    }
+
+    /// Asks a node, and waits for the answer until the boot clock reaches `until`; `None` if none came.
+    pub async fn ask(&self, node: NodeId, request: Request, until: u64) -> Option<Heard> {
+        let (answerer, answer) = rendezvous();
+        let (number, id) = (request.transaction.number, request.id);
+        self.waiting.lock().insert((number, id), Waiting { answerer, node, until });
+        self.tell(node, request);
+        answer.await
+    }
+
+    /// Says something to a node's member; whatever it answers is not waited for.
+    pub fn tell(&self, node: NodeId, request: Request) {
+        let (database, shard) = (DatabaseId(self.key.database), ShardId(self.key.shard));
+        let role = Role::Coordinator(request.transaction.number);
+        let from = Address { node: self.me, incarnation: self.incarnation, database, shard, role };
+        let message = Message::Ask(request);
+        if node == self.me {
+            if let Some(this) = self.this.upgrade() {
+                this.post(Input::Message(from, message));
+            }
+        } else if let Some(peers) = self.peers.get() {
+            peers.post(node, None, envelope::write_frame(from, Address::replica(node, database, shard), &message));
+            peers.flush(node);
+        }
+    }
+
+    /// Waits a moment: nobody answers to this.
+    pub async fn pause(&self, until: u64) {
+        let (answerer, answer) = rendezvous();
+        let key = (u64::MAX, self.number());
+        self.waiting.lock().insert(key, Waiting { answerer, node: self.me, until });
+        let _: Option<Heard> = answer.await;
+    }
+
+    /// An answer came for a session of this node.
+    pub fn hear(&self, number: u64, reply: Reply) {
+        let id = match &reply {
+            Reply::Rows { id, .. }
+            | Reply::Committed { id, .. }
+            | Reply::Aborted { id, .. }
+            | Reply::Unknown { id }
+            | Reply::NotLeader { id, .. } => *id,
+        };
+        self.wake(number, id, Heard::Reply(reply));
+    }
+
+    fn wake(&self, number: u64, id: u64, heard: Heard) {
+        let waiting = self.waiting.lock().remove(&(number, id));
+        if let Some(waiting) = waiting {
+            waiting.answerer.answer(heard);
+        }
+    }
+
+    /// Lets go of whoever waits for too long, or for a node that cannot be reached.
+    pub fn sweep(&self) {
+        let now = crate::clock::boot_ns();
+        let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
+        let late =
+            |waiting: &Waiting| waiting.until <= now || (waiting.node != self.me && !connected.contains(&waiting.node));
+        let gone: Vec<Waiting> = {
+            let mut waiting = self.waiting.lock();
+            let keys: Vec<(u64, u64)> = waiting.iter().filter(|(_, w)| late(w)).map(|(key, _)| *key).collect();
+            keys.iter().filter_map(|key| waiting.remove(key)).collect()
+        };
+        drop(gone);
+    }
+
+    /// Lets go of everybody: the node ends.
+    pub fn close(&self) {
+        let gone = std::mem::take(&mut *self.waiting.lock());
+        drop(gone);
+    }
+
+    /// The store has been checkpointed with everything up to `applied`: lets the log go.
+    pub fn let_go(&self, applied: u64) {
+        let Some(this) = self.this.upgrade() else { return };
+        let (plumbing, key) = (Arc::clone(&self.plumbing), self.key);
+        this.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+            let checkpoint = replica.with_group(now, out, |group, _| {
+                group.compact(Index(applied));
+                group.checkpoint()
+            });
+            plumbing.journal.checkpoint(key, envelope::write_record(&checkpoint));
+        })));
+    }
+
+    /// Reads for a session of another node, and answers it.
+    #[allow(clippy::too_many_arguments)]
+    fn serve(
+        &self,
+        to: Address,
+        id: u64,
+        term: u64,
+        at: Timestamp,
+        range: &KeyRange,
+        reverse: bool,
+        limit_rows: u32,
+        deadline: Option<u64>,
+    ) {
+        match self.space.scan(range, at, reverse, limit_rows as usize, CHUNK_BYTES) {
+            Ok(chunk) => {
+                let reply = Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest };
+                self.send(deadline, to, Message::Answer(reply));
+            }
+            Err(error) => tracing::error!(%error, "a read for another node failed"),
+        }
+    }
+}
+
+impl Settles for MemberShard {
+    fn space(&self) -> &Space {
+        &self.world().space
+    }
+
+    fn let_go(&self, applied: u64) {
+        self.world().let_go(applied);
+    }
+}
+
+impl World<Replica> for MemberHome {
+    fn now(&self) -> Reading {
+        self.plumbing.clock.now()
+    }
+
+    fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
+        if to.node == self.me {
+            match (to.role, message) {
+                (Role::Coordinator(number), Message::Answer(reply)) => self.hear(number, reply),
+                (Role::Replica, message) => {
+                    if let Some(this) = self.this.upgrade() {
+                        let from = Address::replica(self.me, to.database, to.shard);
+                        this.post(Input::Message(from, message));
+                    }
+                }
+                _ => {}
+            }
+            return;
+        }
+        let Some(peers) = self.peers.get() else { return };
+        let from = Address {
+            incarnation: self.incarnation,
+            ..Address::replica(self.me, DatabaseId(self.key.database), ShardId(self.key.shard))
+        };
+        peers.post(to.node, deadline, envelope::write_frame(from, to, &message));
+        let mut said = self.said.lock();
+        if !said.contains(&to.node) {
+            said.push(to.node);
+        }
+    }
+
+    fn persist(&self, position: Position, record: Record) {
+        if let Some(this) = self.this.upgrade() {
+            self.plumbing.journal.persist(self.key, || envelope::write_record(&vec![record]), position, this);
+        }
+    }
+
+    fn act(&self, effect: Effect) {
+        match effect {
+            Effect::Install { at, writes, index, term } => self.space.install_in_term(at, &writes, index.0, term.0),
+            Effect::Readable(readable) => *self.readable.write() = readable,
+            Effect::Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline } => match reply_to.role {
+                Role::Coordinator(number) if reply_to.node == self.me => {
+                    self.wake(number, id, Heard::Read { term, at, deadline });
+                }
+                _ => self.serve(reply_to, id, term, at, &range, reverse, limit_rows, deadline),
+            },
+            Effect::SendSnapshot { to, index, .. } => {
+                tracing::error!(%to, %index, "a member is behind what the log keeps; it needs a new folder for now");
+            }
+            Effect::Stop { why } => {
+                tracing::error!(%why, "this process ends rather than diverge");
+                eprintln!("meridian: this process ends rather than diverge: {why}");
+                std::process::abort();
+            }
+        }
+    }
+
+    fn flush(&self) {
+        self.plumbing.journal.kick();
+        if let Some(peers) = self.peers.get() {
+            let said = std::mem::take(&mut *self.said.lock());
+            said.into_iter().for_each(|node| peers.flush(node));
+        }
+    }
+
+    fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
+        self.plumbing.timers.wake_at(at, who);
+    }
+}

@@ -1,0 +1,314 @@
+//! Transactions over a replicated shard, as a session sees them.
+//!
+//! The coordinator of a transaction is the session itself: it asks the leader, wherever that is, and merges its own writes into
+//! what it hears. Reads of a read-only transaction whose leader is here ask nobody (see [`crate::member`]).
+//!
+//! Not here yet: lock waits longer than [`PATIENCE_NS`] at a leader on another node are given up with `Unavailable`.
+
+use crate::buffer::Buffer;
+use crate::member::{Heard, MemberShard};
+use meridian_clock::{Interval, Timestamp};
+use meridian_machine::NodeId;
+use meridian_mvcc::{Key, KeyRange, StoreError, Value};
+use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
+use meridian_txn::{
+    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
+};
+use std::sync::Arc;
+
+/// How long a session looks for a leader that answers.
+pub const PATIENCE_NS: u64 = 10_000_000_000;
+const ONE_TRY_NS: u64 = 5_000_000_000;
+const PAUSE_NS: u64 = 20_000_000;
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A replicated database, from this node.
+pub struct MemberGateway {
+    member: Arc<MemberShard>,
+    members: Arc<[NodeId]>,
+}
+
+impl MemberGateway {
+    /// The door to a shard.
+    pub fn new(member: Arc<MemberShard>, members: &[NodeId]) -> Self {
+        MemberGateway { member, members: members.into() }
+    }
+
+    /// This node's member.
+    pub fn member(&self) -> &Arc<MemberShard> {
+        &self.member
+    }
+}
+
+impl Database for MemberGateway {
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        let home = self.member.world();
+        let (node, incarnation) = home.here();
+        let slot = home.readable();
+        // Sampled after the slot was loaded: a lease that holds now held then.
+        let now = home.plumbing().clock.now();
+        let leads = now.interval.latest < slot.until;
+        let read_at = match how.mode {
+            Mode::ReadWrite => None,
+            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
+            Mode::ReadOnly(ReadAt::Exact(at)) if at.nanos > now.interval.latest => {
+                return Box::pin(std::future::ready(Err(Failure::InFuture { now: now.interval })));
+            }
+            Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+        };
+        let number = home.number();
+        let transaction = Session {
+            member: Arc::clone(&self.member),
+            members: Arc::clone(&self.members),
+            mode: how.mode,
+            transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
+            age: how.age.unwrap_or(Age { began_ns: now.interval.latest, node: node.0, number }),
+            began: now.interval,
+            local: leads && read_at.is_some_and(|at| at <= slot.through),
+            read_at,
+            term: None,
+            questions: 0,
+            leader: None,
+            writes: Buffer::default(),
+            aborted: None,
+        };
+        Box::pin(std::future::ready(Ok(Box::new(transaction) as Box<dyn Transaction>)))
+    }
+}
+
+fn of_store(error: StoreError) -> Failure {
+    match error {
+        StoreError::BelowHorizon { oldest } => Failure::BelowHorizon { oldest },
+        other => Failure::Storage(other.to_string()),
+    }
+}
+
+struct Session {
+    member: Arc<MemberShard>,
+    members: Arc<[NodeId]>,
+    mode: Mode,
+    transaction: TransactionId,
+    age: Age,
+    began: Interval,
+    read_at: Option<Timestamp>,
+    /// Everything at or below the snapshot is installed here, and nothing more will appear.
+    local: bool,
+    /// The leadership that holds this attempt's locks.
+    term: Option<u64>,
+    questions: u64,
+    /// Who holds this attempt's locks.
+    leader: Option<NodeId>,
+    writes: Buffer,
+    aborted: Option<Conflict>,
+}
+
+impl Session {
+    fn request(&mut self, ask: Ask) -> Request {
+        self.questions += 1;
+        Request { transaction: self.transaction, age: self.age, id: self.questions, term: self.term, ask }
+    }
+
+    fn boot_ns(&self) -> u64 {
+        self.member.world().plumbing().clock.now().boot_ns
+    }
+
+    fn unavailable(&self) -> Failure {
+        let database = self.member.world().space().id().database;
+        Failure::Unavailable(format!(
+            "no leader of database {database}'s group answers: are a majority of its nodes up?"
+        ))
+    }
+
+    /// Reads a chunk at the leader, under a lock or at a snapshot.
+    async fn read(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+        if let Some(why) = &self.aborted {
+            return Err(Failure::Aborted(why.clone()));
+        }
+        let limit_rows = u32::try_from(limit.max(1)).unwrap_or(u32::MAX);
+        let member = Arc::clone(&self.member);
+        let home = member.world();
+        if self.local {
+            let at = self.read_at.unwrap_or(Timestamp::ZERO);
+            let chunk = home.space().scan(range, at, reverse, limit.max(1), CHUNK_BYTES).map_err(of_store)?;
+            return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
+        }
+        let until = self.boot_ns() + PATIENCE_NS;
+        loop {
+            let now = self.boot_ns();
+            if now >= until {
+                return Err(self.unavailable());
+            }
+            let ask = match self.mode {
+                Mode::ReadWrite => Ask::Read { range: range.clone(), lock, reverse, limit_rows },
+                Mode::ReadOnly(_) => Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows },
+            };
+            let request = self.request(ask);
+            let node = self.leader.unwrap_or_else(|| home.leader());
+            let locks = self.mode == Mode::ReadWrite;
+            if locks {
+                self.leader = Some(node);
+            }
+            match home.ask(node, request, if locks { until } else { now + ONE_TRY_NS }).await {
+                Some(Heard::Reply(Reply::Rows { term, at, rows, rest, .. })) => {
+                    self.note(term, at);
+                    return Ok(Rows { rows, rest });
+                }
+                Some(Heard::Read { term, at, deadline }) => {
+                    let chunk = home.space().scan(range, at, reverse, limit.max(1), CHUNK_BYTES).map_err(of_store)?;
+                    let latest = home.plumbing().clock.now().interval.latest;
+                    if deadline.is_none_or(|deadline| latest < deadline) {
+                        self.note(term, at);
+                        return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
+                    }
+                }
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                    self.aborted = Some(why.clone());
+                    return Err(Failure::Aborted(why));
+                }
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                    self.lost_leader(node, leader)?;
+                    home.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+                Some(Heard::Reply(_)) | None => {
+                    self.lost_leader(node, None)?;
+                    home.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, term: u64, at: Timestamp) {
+        match self.mode {
+            Mode::ReadWrite => self.term = Some(term),
+            Mode::ReadOnly(_) => self.read_at = Some(at),
+        }
+    }
+
+    /// The node that was asked does not lead. Locks that it held for us are void.
+    fn lost_leader(&mut self, asked: NodeId, leader: Option<u32>) -> Result<(), Failure> {
+        self.member.world().heard_of_leader(asked, leader, &self.members);
+        self.leader = None;
+        if self.term.is_some() {
+            self.aborted = Some(Conflict::LeaderChanged);
+            return Err(Failure::Aborted(Conflict::LeaderChanged));
+        }
+        Ok(())
+    }
+
+    async fn decide(mut self: Box<Self>) -> Outcome {
+        let writes = self.writes.take();
+        let member = Arc::clone(&self.member);
+        let home = member.world();
+        let until = self.boot_ns() + PATIENCE_NS;
+        loop {
+            // From here on the leader ends it: dropping this future recalls nothing.
+            let node = self.leader.take().unwrap_or_else(|| home.leader());
+            let request = self.request(Ask::Commit { writes: writes.clone() });
+            match home.ask(node, request, until).await {
+                Some(Heard::Reply(Reply::Committed { at, .. })) => return Outcome::Committed { at },
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => return Outcome::Aborted { why },
+                // It said that it did nothing: another may be asked.
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) if self.boot_ns() < until => {
+                    if self.lost_leader(node, leader).is_err() {
+                        return Outcome::Aborted { why: Conflict::LeaderChanged };
+                    }
+                    home.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+                Some(Heard::Reply(Reply::NotLeader { .. })) => {
+                    return Outcome::Aborted { why: Conflict::LeaderChanged };
+                }
+                Some(_) | None => {
+                    home.heard_of_leader(node, None, &self.members);
+                    return Outcome::Unknown;
+                }
+            }
+        }
+    }
+}
+
+impl Transaction for Session {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        self.began
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        self.read_at
+    }
+
+    fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            if self.local {
+                let at = self.read_at.unwrap_or(Timestamp::ZERO);
+                let found = self.member.world().space().get(key, at).map_err(of_store)?;
+                return Ok(found.and_then(|version| version.value));
+            }
+            let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            let found = self.read(range, lock, reverse, limit_rows).await?;
+            Ok(self.writes.over(range, found.rows, found.rest, reverse, limit_rows.max(1)))
+        })
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        if let Some(why) = &self.aborted {
+            return Err(Failure::Aborted(why.clone()));
+        }
+        if self.member.world().plumbing().journal.is_full() {
+            return Err(Failure::DiskFull);
+        }
+        self.writes.put(key, value)
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        if let Some(why) = self.aborted.clone() {
+            return Box::pin(std::future::ready(Outcome::Aborted { why }));
+        }
+        if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.leader.is_none()) {
+            let at = self.read_at.unwrap_or_else(|| self.member.world().readable().through);
+            return Box::pin(std::future::ready(Outcome::Committed { at }));
+        }
+        Box::pin(self.decide())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(node) = self.leader {
+            let request = self.request(Ask::Abort);
+            self.member.world().tell(node, request);
+        }
+    }
+}
