@@ -157,7 +157,7 @@ impl Table {
         Some(out)
     }
 
-    fn decode(bytes: &[u8]) -> Result<Table, SqlError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Table, SqlError> {
         let wrong = |why: &dyn std::fmt::Display| SqlError::corrupted(format!("a table's descriptor: {why}"));
         let mut table: Table = minicbor::decode(bytes).map_err(|e| wrong(&e))?;
         let parts = table.primary.iter().chain(&table.indexes).flat_map(|index| &index.columns);

@@ -12,6 +12,8 @@ mod datetime;
 mod datum;
 mod ddl;
 mod dml;
+#[cfg(test)]
+mod encoding_tests;
 mod engine;
 mod error;
 mod expr;
