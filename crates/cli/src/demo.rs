@@ -107,7 +107,7 @@ fn banner(house: &House, doors: &Doors, folder: &Path, temporary: bool) {
     println!("  {}", house.clock());
     println!();
     println!("Paste one:");
-    println!("  UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-5s';");
+    println!("  UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-2s';");
     println!(
         "  BEGIN; UPDATE accounts SET balance = balance - 100 WHERE id = 1; UPDATE accounts SET balance = balance + 100 WHERE id = 2; COMMIT;"
     );

@@ -1,6 +1,6 @@
 //! Meridian as a library: the same engine that the server runs, inside your process, without a port.
 //!
-//! ```no_run
+//! ```
 //! use meridian::Database;
 //!
 //! let database = Database::in_memory()?;

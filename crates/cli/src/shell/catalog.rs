@@ -58,6 +58,9 @@ pub fn query(backend: &mut dyn Backend, sql: &str) -> Result<Found, String> {
     for answer in backend.run(sql) {
         match answer {
             Answer::Rows { headings, rows, .. } => return Ok((headings, rows)),
+            Answer::Failed(fault) if fault.sqlstate == "42P01" => {
+                return Err(format!("meridian: this server has no such catalog yet: {}\n", fault.message));
+            }
             Answer::Failed(fault) => return Err(fault.show(sql, None)),
             _ => {}
         }

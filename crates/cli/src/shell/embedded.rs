@@ -52,11 +52,8 @@ async fn run(session: &mut Session, sql: &str) -> Vec<Answer> {
             Some(Some(response)) => response,
             Some(None) => return answers,
             None => {
-                let error = if session.interrupt() {
-                    SqlError::new("40003", "interrupted during COMMIT: whether it took effect is not known")
-                } else {
-                    SqlError::new("57014", "canceling statement due to user request")
-                };
+                // 57014, or 40003 when a commit was under way.
+                let error = session.interrupt();
                 answers.push(Answer::Failed(fault("ERROR", error)));
                 return answers;
             }

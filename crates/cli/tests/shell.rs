@@ -1,0 +1,89 @@
+//! The embedded shell, as a script uses it.
+
+mod common;
+
+use common::{run, run_with_input, stderr, stdout};
+
+#[test]
+fn a_statement_runs_without_any_server() {
+    let output = run(&["-e", "select 1 as one"]);
+    assert_eq!(stdout(&output), " one\n-----\n   1\n(1 row)\n", "{}", stderr(&output));
+    assert!(output.status.success());
+}
+
+#[test]
+fn a_folder_keeps_what_was_committed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("shop");
+    let path = path.to_str().expect("UTF-8");
+    let first =
+        run(&[path, "-e", "create table t (id int primary key, name text)", "-e", "insert into t values (1, 'Zoë')"]);
+    assert_eq!(stdout(&first), "CREATE TABLE\nINSERT 0 1\n", "{}", stderr(&first));
+    let second = run(&[path, "-e", "select id, name from t"]);
+    assert_eq!(stdout(&second), " id | name\n----+------\n  1 | Zoë\n(1 row)\n", "{}", stderr(&second));
+}
+
+#[test]
+fn what_was_rolled_back_is_not_there() {
+    let output = run_with_input(
+        &[],
+        "create table t (id int primary key);\nbegin;\ninsert into t values (1);\nrollback;\nselect count(*) from t;\n",
+    );
+    assert!(stdout(&output).ends_with("     0\n(1 row)\n"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn broken_sql_shows_its_place_and_ends_a_script() {
+    let output = run(&["-e", "select 1 as fine; selec 2; select 3"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("fine") && !stdout(&output).contains('3'), "{}", stdout(&output));
+    let complaint = stderr(&output);
+    assert!(complaint.starts_with("ERROR:  42601: "), "{complaint}");
+    assert!(complaint.contains("LINE 1: selec 2\n        ^\n"), "{complaint}");
+}
+
+#[test]
+fn a_file_is_named_with_the_line_of_the_statement() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.sql");
+    std::fs::write(&path, "-- a comment\nselect 1;\n\nselect nothing_here from nowhere;\n").expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let output = run(&["-f", path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with(&format!("{path}:4: ERROR:  42P01: ")), "{}", stderr(&output));
+    let missing = run(&["-f", "/nonexistent/a.sql"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("/nonexistent/a.sql"), "{}", stderr(&missing));
+}
+
+#[test]
+fn commands_of_the_shell_work_in_scripts() {
+    let output =
+        run_with_input(&["--no-shell"], "\\x\nselect 1 as a;\n\\timing\nselect 2 as b;\n\\q\nselect 'never';\n");
+    let shown = stdout(&output);
+    assert!(shown.contains("-[ RECORD 1 ]") && shown.contains("a | 1") && shown.contains("Time: "), "{shown}");
+    assert!(!shown.contains("never"), "{shown}");
+    assert!(output.status.success());
+    let unknown = run_with_input(&[], "\\nosuch\n");
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(stderr(&unknown).contains("\\? lists them"), "{}", stderr(&unknown));
+}
+
+#[test]
+fn a_folder_in_use_is_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = common::Started::on(folder.path());
+    let output = run(&[folder.path().to_str().expect("UTF-8"), "-e", "select 1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = stderr(&output);
+    assert!(complaint.contains("in use") && complaint.contains(folder.path().to_str().expect("UTF-8")), "{complaint}");
+    drop(node);
+}
+
+#[test]
+fn an_embedded_shell_starts_fast() {
+    // The bar is 300 ms for the shipped profile on a quiet machine; this one allows for neither.
+    let began = std::time::Instant::now();
+    assert!(run(&["-e", "select 1"]).status.success());
+    assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
+}

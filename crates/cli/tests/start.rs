@@ -1,0 +1,128 @@
+//! `meridian start`: refusals, signals, crashes, and PostgreSQL's own tools.
+
+mod common;
+
+use common::{Started, installed, run, stderr, stdout};
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn what_cannot_start_says_why_and_ends_with_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_str().expect("UTF-8");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("its address").to_string();
+    for (arguments, reason) in [
+        (vec!["start"], "--data"),
+        (vec!["start", "--data", data, "--sql", "0.0.0.0:0"], "authentication"),
+        (vec!["start", "--data", data, "--sql", "127.0.0.1:0", "--http", "0.0.0.0:0"], "authentication"),
+        (vec!["start", "--data", data, "--sql", &taken], "--sql"),
+        (vec!["start", "--data", data, "--sql", "127.0.0.1:0", "--http", &taken], "--http"),
+        (vec!["start", "--data", data, "--clock-bound", "3 parsecs"], "500us"),
+        (vec!["start", "--data", data, "--config", "/nonexistent.toml"], "/nonexistent.toml"),
+        (vec!["start", "--data", "/dev/null/x", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"], "/dev/null/x"),
+    ] {
+        let output = run(&arguments);
+        let complaint = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {complaint}");
+        assert!(complaint.starts_with("meridian: ") && complaint.contains(reason), "{arguments:?}: {complaint}");
+        assert!(!complaint.contains("panicked"), "{complaint}");
+    }
+}
+
+#[test]
+fn health_and_metrics_answer_and_sigterm_stops_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Started::on(folder.path());
+    let output =
+        run(&["sql", &node.url, "-e", "create table t (id int primary key)", "-e", "insert into t values (7)"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(node.get("/health").contains("\"status\":\"ok\""));
+    let metrics = node.get("/metrics");
+    assert!(
+        metrics.contains("meridian_pg_statements_total") && metrics.contains("meridian_log_fsyncs_total"),
+        "{metrics}"
+    );
+    assert_eq!(node.terminate(), Some(0));
+    let again = Started::on(folder.path());
+    let output = run(&["sql", &again.url, "-e", "select id from t"]);
+    assert!(stdout(&output).contains('7'), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn the_sums_hold_after_kill_nine_under_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Started::on(folder.path());
+    let filled = run(&["workload", "bank", "init", &node.url]);
+    assert!(filled.status.success(), "{}", stderr(&filled));
+    let load = common::meridian()
+        .args(["workload", "bank", "run", &node.url, "--clients", "4", "--duration", "3"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    std::thread::sleep(Duration::from_millis(1500));
+    node.kill();
+    let load = load.wait_with_output().expect("it ends");
+    assert!(!stdout(&load).contains("  ok                0 "), "{}", stdout(&load));
+    let again = Started::on(folder.path());
+    let checked = run(&["workload", "bank", "check", &again.url]);
+    assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+}
+
+#[test]
+fn psql_is_a_client() {
+    if !installed("psql") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Started::on(folder.path());
+    let output = Command::new("psql")
+        .args(["-X", "-h", "127.0.0.1", "-p", node.port(), "-U", "root", "-d", "meridian", "-A", "-t"])
+        .args(["-c", "create table t (id int primary key, name text)", "-c", "insert into t values (1, 'a')"])
+        .args(["-c", "select id, name from t"])
+        .output()
+        .expect("psql runs");
+    assert_eq!(stdout(&output), "CREATE TABLE\nINSERT 0 1\n1|a\n", "{}", stderr(&output));
+}
+
+#[test]
+fn pgbench_runs_in_every_mode_and_its_balances_add_up() {
+    if !installed("pgbench") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Started::on(folder.path());
+    let pgbench = |arguments: &[&str]| {
+        let mut command = Command::new("pgbench");
+        command.args(["-h", "127.0.0.1", "-p", node.port(), "-U", "root"]).args(arguments).arg("meridian");
+        command.output().expect("pgbench runs")
+    };
+    let filled = pgbench(&["-i", "-s", "1", "-q"]);
+    assert!(filled.status.success(), "{}", stderr(&filled));
+    for mode in ["simple", "extended", "prepared"] {
+        let ran = pgbench(&["-n", "-M", mode, "-c", "4", "-T", "3", "--max-tries=1"]);
+        let (shown, complaint) = (stdout(&ran), stderr(&ran));
+        assert!(ran.status.success(), "{mode}: {complaint}");
+        assert!(shown.contains("number of failed transactions: 0 (0.000%)"), "{mode}: {shown}{complaint}");
+    }
+    let checked = run(&["workload", "tpcb", "check", &node.url]);
+    assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+}
+
+#[test]
+fn the_demo_shows_sample_data_and_its_own_state() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keep = folder.path().join("demo");
+    let keep = keep.to_str().expect("UTF-8");
+    let demo = |sql: &str| {
+        let ports = ["--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--keep", keep];
+        run(&[&["demo"], &ports[..], &["-e", sql, "-e", "\\demo status"]].concat())
+    };
+    let first = demo("update accounts set balance = 7 where owner = 'Ada'");
+    assert!(stdout(&first).contains("clock: ±") && stdout(&first).contains("node n1, life 1"), "{}", stdout(&first));
+    assert!(first.status.success(), "{}", stderr(&first));
+    let second = demo("select balance from accounts where owner = 'Ada'");
+    assert!(stdout(&second).contains("       7\n(1 row)"), "{}{}", stdout(&second), stderr(&second));
+    assert!(stdout(&second).contains("life 2"), "{}", stdout(&second));
+}
