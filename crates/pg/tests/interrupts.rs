@@ -1,0 +1,141 @@
+//! Statements and sessions that are stopped: by a cancel request, by a timeout, by the server's shutdown.
+
+mod common;
+
+use common::{PATIENCE, query, start, tags};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+
+/// A table, and a client whose open block makes everybody else who wants it wait.
+async fn held(server: &common::Running) -> tokio_postgres::Client {
+    let holder = server.client().await;
+    holder
+        .batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+        .await
+        .expect("is made");
+    holder.batch_execute("BEGIN; UPDATE t SET n = n + 1 WHERE id = 1").await.expect("holds");
+    holder
+}
+
+#[tokio::test]
+async fn a_cancel_request_stops_the_running_statement_only() {
+    let server = start().await;
+    let holder = held(&server).await;
+    let waiter = server.client().await;
+    let token = waiter.cancel_token();
+    // The first request may come before the statement runs, and then stops nothing.
+    let stop = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            token.cancel_query(NoTls).await.expect("is sent");
+        }
+    };
+    let waiting = timeout(PATIENCE, waiter.batch_execute("UPDATE t SET n = 5 WHERE id = 1"));
+    let error = tokio::select! {
+        answer = waiting => answer.expect("in time"),
+        () = stop => Ok(()),
+    };
+    let error = error.expect_err("is cancelled");
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{error}");
+    holder.batch_execute("COMMIT").await.expect("commits");
+    // A request that comes when nothing runs stops nothing later.
+    token.cancel_query(NoTls).await.expect("is sent");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let row = waiter.query_one("SELECT n FROM t WHERE id = 1", &[]).await.expect("runs");
+    assert_eq!(row.get::<_, i32>(0), 1);
+}
+
+#[tokio::test]
+async fn a_wrong_secret_cancels_nothing() {
+    let server = start().await;
+    let mut raw = server.raw().await;
+    raw.open(&[("user", "root"), ("database", "meridian")]).await;
+    let opened = raw.until(b'Z').await;
+    let mut key = opened.iter().find(|message| message.tag == b'K').expect("a key").body.clone();
+    key[7] ^= 1;
+    let mut request = server.raw().await;
+    request.send([b"\0\0\0\x10\x04\xd2\x16\x2e", &key[..]].concat()).await;
+    assert!(request.rest().await.is_empty(), "a cancel request gets no answer");
+    assert_eq!(server.counters.cancels_total.load(Relaxed), 0);
+    key[7] ^= 1;
+    let mut request = server.raw().await;
+    request.send([b"\0\0\0\x10\x04\xd2\x16\x2e", &key[..]].concat()).await;
+    assert!(request.rest().await.is_empty());
+    assert_eq!(server.counters.cancels_total.load(Relaxed), 1);
+    raw.send(query("")).await;
+    assert_eq!(tags(&raw.until(b'Z').await), "IZ");
+}
+
+#[tokio::test]
+async fn a_statement_timeout_fails_the_statement_and_its_block() {
+    let server = start().await;
+    let holder = held(&server).await;
+    let waiter = server.client().await;
+    waiter.batch_execute("SET statement_timeout = '50ms'").await.expect("is set");
+    let error = waiter.batch_execute("UPDATE t SET n = 5 WHERE id = 1").await.expect_err("times out");
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+    assert!(error.to_string().contains("db error"), "{error}");
+    waiter.batch_execute("BEGIN").await.expect("begins");
+    let error = waiter.execute("UPDATE t SET n = 5 WHERE id = 1", &[]).await.expect_err("times out");
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+    let error = waiter.batch_execute("SELECT 1").await.expect_err("the block has failed");
+    assert_eq!(error.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    waiter.batch_execute("ROLLBACK").await.expect("rolls back");
+    holder.batch_execute("COMMIT").await.expect("commits");
+    waiter.batch_execute("UPDATE t SET n = 5 WHERE id = 1").await.expect("nobody holds it any more");
+    assert!(server.counters.timeouts_total.load(Relaxed) >= 2);
+}
+
+#[tokio::test]
+async fn an_idle_block_is_ended_and_lets_go() {
+    let server = start().await;
+    let mut raw = server.session().await;
+    raw.send(query("CREATE TABLE t (id int PRIMARY KEY); SET idle_in_transaction_session_timeout = 50")).await;
+    assert!(!tags(&raw.until(b'Z').await).contains('E'));
+    // Idle without a block is no offence.
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    raw.send(query("BEGIN; INSERT INTO t VALUES (1)")).await;
+    assert_eq!(raw.until(b'Z').await.last().expect("ready").body, b"T");
+    let last = raw.rest().await;
+    assert_eq!(tags(&last), "E");
+    assert_eq!(last[0].field(b'C').as_deref(), Some("25P03"));
+    assert_eq!(last[0].field(b'S').as_deref(), Some("FATAL"));
+    let client = server.client().await;
+    assert!(client.query("SELECT id FROM t", &[]).await.expect("runs").is_empty());
+}
+
+#[tokio::test]
+async fn a_vanished_client_lets_go() {
+    let server = start().await;
+    let holder = held(&server).await;
+    drop(holder);
+    let client = server.client().await;
+    let update = client.execute("UPDATE t SET n = 7 WHERE id = 1", &[]);
+    assert_eq!(timeout(PATIENCE, update).await.expect("in time").expect("runs"), 1);
+}
+
+#[tokio::test]
+async fn shutdown_tells_idle_sessions_and_lets_statements_finish() {
+    let mut server = start().await;
+    let mut idle = server.session().await;
+    let mut half_open = server.raw().await;
+    half_open.send(b"\0\0").await;
+    let holder = held(&server).await;
+    let waiter = server.client().await;
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.begin_stop();
+        // The holder idles in its block: it is told to go, and the waiter's statement can finish.
+        assert_eq!(idle.rest().await[0].field(b'C').as_deref(), Some("57P01"));
+        assert_eq!(half_open.rest().await[0].field(b'C').as_deref(), Some("57P01"));
+    };
+    let (updated, ()) = tokio::join!(waiter.execute("UPDATE t SET n = 9 WHERE id = 1", &[]), release);
+    assert_eq!(updated.expect("finishes"), 1);
+    assert!(holder.batch_execute("COMMIT").await.is_err(), "it was told to go");
+    let address = server.address;
+    server.stopped().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}

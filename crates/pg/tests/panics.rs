@@ -1,0 +1,63 @@
+//! A panic inside a session is answered, counted, and stays there.
+
+mod common;
+
+use common::{local, query, start_over, tags};
+use meridian_pg::Databases;
+use meridian_sql::Engine;
+use meridian_txn::{Begin, Database, Failure, Future, Transaction};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A database whose transactions cannot begin.
+struct Broken;
+
+impl Database for Broken {
+    fn begin(&self, _: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        panic!("broken on purpose")
+    }
+}
+
+struct Household;
+
+impl Databases for Household {
+    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
+        match name {
+            "broken" => Some(Arc::new(Engine::new(name, Arc::new(Broken)))),
+            "worse" => panic!("worse on purpose"),
+            name => Some(Arc::new(Engine::new(name, Arc::new(common::Memory::default())))),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["meridian".into()]
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_a_session_opens() {
+    let server = start_over(local(), Arc::new(Household)).await;
+    let mut raw = server.raw().await;
+    raw.open(&[("user", "root"), ("database", "worse")]).await;
+    let answer = raw.rest().await;
+    assert_eq!(tags(&answer), "E");
+    assert_eq!(answer[0].field(b'C').as_deref(), Some("XX000"));
+    assert_eq!(server.counters.panics_total.load(Relaxed), 1);
+    server.session().await;
+}
+
+#[tokio::test]
+async fn a_panic_inside_a_statement() {
+    let server = start_over(local(), Arc::new(Household)).await;
+    let mut bystander = server.session().await;
+    let mut raw = server.raw().await;
+    raw.open(&[("user", "root"), ("database", "broken")]).await;
+    raw.until(b'Z').await;
+    raw.send(query("CREATE TABLE t (id int PRIMARY KEY)")).await;
+    let answer = raw.rest().await;
+    let last = answer.last().expect("an answer");
+    assert_eq!((last.field(b'S').as_deref(), last.field(b'C').as_deref()), (Some("FATAL"), Some("XX000")));
+    assert_eq!(server.counters.panics_total.load(Relaxed), 1);
+    bystander.send(query("")).await;
+    assert_eq!(tags(&bystander.until(b'Z').await), "IZ");
+}
