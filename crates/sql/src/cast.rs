@@ -86,7 +86,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         (number, Type::Int2 | Type::Int4 | Type::Int8) => match number {
             Datum::Float8(x) => {
                 let rounded = x.round_ties_even();
-                if !(rounded.abs() < 1e19) {
+                if rounded.is_nan() || rounded.abs() >= 1e19 {
                     return Err(number::overflow(ty));
                 }
                 number::integer(ty, rounded as i128)?

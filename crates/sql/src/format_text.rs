@@ -121,7 +121,7 @@ fn write_float(x: f64, out: &mut String) {
 fn bytea(text: &str) -> Option<Bytes> {
     if let Some(hex) = text.strip_prefix("\\x") {
         let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-        if digits.len() % 2 != 0 {
+        if !digits.len().is_multiple_of(2) {
             return None;
         }
         let nibble = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);

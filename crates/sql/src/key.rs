@@ -4,9 +4,13 @@
 //! every byte inverted. Whole numbers of all widths share one form, so that `int4 = int8` needs no conversion of keys.
 //!
 //! ```text
-//!   number   10 + n as sign-flipped 8 bytes in one of nine lengths: [0x80 - len ..= 0x80 + len] then len bytes
-//!   text     20 + bytes, 00 escaped as 00 FF, ended by 00 01
-//!   NULL     F0
+//!   boolean   08 or 09
+//!   integer   20 + length of the magnitude (1F - length when negative), then its bytes; days and microseconds, too
+//!   float     30 + 8 bytes, flipped so that they compare like the numbers
+//!   numeric   34 + 16 bytes of the whole part, 12 bytes of 28 digits behind the point
+//!   text      40 + bytes, 00 escaped as 00 FF, ended by 00 01 (bytea: 42)
+//!   uuid      44 + 16 bytes
+//!   NULL      F0
 //! ```
 
 use crate::datum::Datum;

@@ -1,4 +1,22 @@
 //! Names to keys, rows to values, statements to reads and writes.
+//!
+//! A [`Session`] turns text into reads and writes of a [`meridian_txn::Transaction`] and never knows which protocol runs it. It
+//! spawns nothing, reads no clock, and runs on any executor.
+//!
+//! ```text
+//!   text ── parse ── compile (bind, plan) ── run (select, dml, ddl, copy) ── Transaction
+//!                        │                       │
+//!                     catalog                 key, row
+//! ```
+//!
+//! Invariants:
+//! 1. A plan is used only at the table versions it was made for: each transaction reads the fence of each table it touches.
+//! 2. The cache of descriptors holds committed ones only: a transaction that changed the catalog goes around it.
+//! 3. A transaction is replayed only while nothing the client saw would change; an unknown outcome is never replayed.
+//!
+//! Not done: joins, subqueries, windows, set operations and WITH in the own executor (an [`Analytic`] engine runs them, without one
+//! they answer 0A000); intervals; the tables of pg_catalog; CHECK and foreign keys; DROP COLUMN and changes of a column's type;
+//! `statement_timeout` and its like are kept as settings, and whoever has a clock enforces them with [`Session::interrupt`].
 
 mod aggregate;
 mod analytic;

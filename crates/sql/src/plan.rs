@@ -157,7 +157,7 @@ fn merge(targets: Vec<Target>) -> Vec<Target> {
 }
 
 /// The side of a comparison that is the column, and the other.
-fn about<'a>(conjunct: &'a Expr, column: usize) -> Option<(Compare, &'a Expr)> {
+fn about(conjunct: &Expr, column: usize) -> Option<(Compare, &Expr)> {
     let Expr::Compare(op, sides) = conjunct else { return None };
     match (&sides.0, &sides.1) {
         (Expr::Column(at), value) if *at == column && value.is_row_free() => Some((*op, value)),

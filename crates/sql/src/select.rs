@@ -48,7 +48,6 @@ pub(crate) fn source(query: &ast::Query) -> Option<Option<(&ast::ObjectName, Opt
     let SetExpr::Select(select) = &*query.body else { return None };
     let plain = query.with.is_none()
         && query.fetch.is_none()
-        && select.having.as_ref().is_none_or(|_| true)
         && select.named_window.is_empty()
         && select.qualify.is_none()
         && select.into.is_none()
