@@ -19,9 +19,12 @@
 //!    nothing at or below it can appear any more (I1; Trap A.5-6).
 //! 4. A snapshot at a given timestamp first has a floor agreed on, so that no later leader assigns at or below it (I4).
 //! 5. Locks belong to one leadership: a request that bears another's number is refused (Trap A.5-7).
-//! 6. The log names the transaction of each commit, so that a repeated request hears the same timestamp (Trap A.5-11).
+//! 6. The log names the transaction of each commit, so that a repeated request hears the same timestamp (Trap A.5-11), after a restart
+//!    too while the entry is still in the log. What may have been forgotten is answered `Unknown`, never `Aborted` (Trap A.5-15).
+//! 7. The future is not promised: a snapshot beyond `now.latest` is answered `Unknown`, for every commit would have to wait for it.
 //!
-//! **Not here yet.** Several groups and two-phase commit; reads at followers.
+//! **Not here yet.** Several groups and two-phase commit; reads at followers. A commit that names no leadership because its
+//! transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod records;
 mod replica;

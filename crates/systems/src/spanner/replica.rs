@@ -143,7 +143,10 @@ pub struct Replica {
     /// Promised as snapshots; not agreed yet.
     floor: Timestamp,
     outcomes: BTreeMap<TransactionId, Timestamp>,
-    forgotten: VecDeque<TransactionId>,
+    /// The remembered outcomes and their terms, oldest first.
+    remembered: VecDeque<(TransactionId, Term)>,
+    /// Outcomes of this term and of earlier ones may be forgotten: who asks for one hears `Unknown`, never `Aborted`.
+    forgotten: Term,
 }
 
 fn embed(
@@ -164,6 +167,24 @@ fn embed(
     })
 }
 
+/// What a member's records leave of its log: the entry before the first, and the entries.
+fn surviving(records: &[Record]) -> ((Index, Term), BTreeMap<Index, Entry>) {
+    let (mut base, mut kept) = (<(Index, Term)>::default(), BTreeMap::new());
+    for record in records {
+        match record {
+            Record::Standing { .. } => {}
+            Record::Base { index, term } => (base, kept) = ((*index, *term), BTreeMap::new()),
+            Record::Append { entries } => {
+                if let Some(first) = entries.first() {
+                    drop(kept.split_off(&first.index));
+                }
+                kept.extend(entries.iter().map(|entry| (entry.index, entry.clone())));
+            }
+        }
+    }
+    (base, kept)
+}
+
 impl Replica {
     /// A member, new or restored. `agreed` is the newest commit timestamp that the world has stored.
     pub fn new(
@@ -175,10 +196,12 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> Replica {
         let me = config.me;
+        let applied = (restored.applied, restored.applied_term);
+        let (base, kept) = surviving(&restored.records);
         let mut events = VecDeque::new();
         let group = out.lend(|out| Group::new(config, seed, restored, now, out), |e| embed(e, &mut events));
         assert!(events.is_empty(), "a member is told nothing at its birth");
-        Replica {
+        let mut replica = Replica {
             group,
             me,
             issuer: Issuer::above(me.0, agreed),
@@ -197,7 +220,44 @@ impl Replica {
             snapshots: Vec::new(),
             floor: Timestamp::ZERO,
             outcomes: BTreeMap::new(),
-            forgotten: VecDeque::new(),
+            remembered: VecDeque::new(),
+            forgotten: Term(0),
+        };
+        replica.recall(applied, base, &kept);
+        replica
+    }
+
+    /// Learns again what applied entries that are still in the log have said. The group does not tell them a second time.
+    fn recall(&mut self, applied: (Index, Term), base: (Index, Term), kept: &BTreeMap<Index, Entry>) {
+        let mut next = Index(base.0.0 + 1);
+        self.forgotten = base.1;
+        for entry in kept.range(next..).map(|(_, entry)| entry) {
+            if entry.index != next || next > applied.0 {
+                break;
+            }
+            next.0 += 1;
+            match Agreed::decode(&entry.payload) {
+                Ok(Some(Agreed::Commit { at, transaction, .. })) => {
+                    self.agreed = self.agreed.max(at);
+                    self.remember(transaction, at, entry.term);
+                }
+                Ok(Some(Agreed::Floor { at })) => self.agreed = self.agreed.max(at),
+                Ok(None) | Err(_) => {} // What cannot be read stopped the node when it was agreed on.
+            }
+        }
+        if next <= applied.0 {
+            self.forgotten = applied.1; // The store is ahead of what is left of the log.
+        }
+    }
+
+    fn remember(&mut self, transaction: TransactionId, at: Timestamp, term: Term) {
+        self.outcomes.insert(transaction, at);
+        self.remembered.push_back((transaction, term));
+        if self.remembered.len() > OUTCOMES
+            && let Some((oldest, term)) = self.remembered.pop_front()
+        {
+            self.outcomes.remove(&oldest);
+            self.forgotten = self.forgotten.max(term);
         }
     }
 
@@ -242,6 +302,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) {
         self.agreed = self.agreed.max(agreed);
+        self.forgotten = self.forgotten.max(term);
         self.with_group(now, out, |group, out| group.install_snapshot(now, index, term, out));
         self.finish(now, out);
     }
@@ -265,6 +326,10 @@ impl Replica {
                     None => self.visible,
                     Some(at) => *at,
                 };
+                if at.nanos > now.interval.latest && at > self.visible {
+                    // To promise the future would push every commit's timestamp, and its wait, out to there.
+                    return out.send(from, Message::Answer(Reply::Unknown { id }));
+                }
                 if at > self.floor.max(self.issuer.last()).max(self.agreed) {
                     self.floor = at;
                     self.issuer.observe(at);
@@ -290,6 +355,10 @@ impl Replica {
                         out.send(from, Message::Answer(Reply::Committed { id, at }));
                     }
                     return;
+                }
+                let strange = !self.live.contains_key(&transaction);
+                if strange && request.term.is_some_and(|term| term <= self.forgotten.0) {
+                    return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
                 if self.admit(from, &request, out) {
                     self.lock_writes(now, Pending { from, request, locked: 0 }, out);
@@ -343,25 +412,42 @@ impl Replica {
         true
     }
 
-    fn lock_writes(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
+    /// Locks a commit's keys one after the other; a loop, because there may be millions.
+    fn lock_writes(&mut self, now: Reading, mut pending: Pending, out: &mut Outbox<Replica>) {
+        let (who, age) = (pending.request.transaction, pending.request.age);
         let Ask::Commit { writes } = &pending.request.ask else { unreachable!("only commits lock writes") };
-        match writes.get(pending.locked) {
-            Some(write) => {
-                let range = KeyRange::point(write.key.clone());
-                self.acquire(now, pending, range, Lock::Exclusive, out);
+        while let Some(write) = writes.get(pending.locked) {
+            let range = KeyRange::point(write.key.clone());
+            self.next_ticket += 1;
+            let ticket = self.next_ticket;
+            let verdicts = self.locks.acquire(now.boot_ns, who, age, range, Lock::Exclusive, ticket);
+            if verdicts != [Verdict::Granted(ticket)] {
+                return self.wait(now, ticket, pending, verdicts, out);
             }
-            None => {
-                self.locks.committing(pending.request.transaction);
-                self.ready.push_back(pending);
-            }
+            pending.locked += 1;
         }
+        self.locks.committing(who);
+        self.ready.push_back(pending);
     }
 
     fn acquire(&mut self, now: Reading, pending: Pending, range: KeyRange, lock: Lock, out: &mut Outbox<Replica>) {
         self.next_ticket += 1;
         let (ticket, who, age) = (self.next_ticket, pending.request.transaction, pending.request.age);
-        self.pending.insert(ticket, pending);
         let verdicts = self.locks.acquire(now.boot_ns, who, age, range, lock, ticket);
+        self.wait(now, ticket, pending, verdicts, out);
+    }
+
+    /// Notes who asked for a lock, and does what the table says.
+    fn wait(
+        &mut self,
+        now: Reading,
+        ticket: Ticket,
+        pending: Pending,
+        verdicts: Vec<Verdict>,
+        out: &mut Outbox<Replica>,
+    ) {
+        let who = pending.request.transaction;
+        self.pending.insert(ticket, pending);
         let own = |verdict: &Verdict| matches!(verdict, Verdict::Victim(victim, None, _) if *victim == who);
         if let Some(Verdict::Victim(_, _, why)) = verdicts.iter().find(|verdict| own(verdict)) {
             let verdict = Verdict::Victim(who, Some(ticket), why.clone());
@@ -477,11 +563,7 @@ impl Replica {
                 assert!(at > self.agreed, "I4: timestamps grow in the order of the log");
                 self.agreed = at;
                 out.act(Effect::Install { at, writes, index: entry.index, term: entry.term });
-                self.outcomes.insert(transaction, at);
-                self.forgotten.push_back(transaction);
-                if self.forgotten.len() > OUTCOMES {
-                    self.forgotten.pop_front().map(|oldest| self.outcomes.remove(&oldest));
-                }
+                self.remember(transaction, at, entry.term);
                 let asked = self.agreeing.remove(&entry.index).map(|pending| (pending.from, pending.request.id));
                 self.passing.push_back((at, transaction, asked));
             }

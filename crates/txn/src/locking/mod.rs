@@ -5,8 +5,6 @@
 
 mod lock_table;
 mod messages;
-mod participant;
 
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
 pub use messages::{Ask, Reply, Request, TransactionId};
-pub use participant::{Participant, Step};

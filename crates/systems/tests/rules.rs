@@ -1,0 +1,237 @@
+//! The recipe's promises one by one, on a group of one whose clock and disk the test moves by hand.
+
+use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::{
+    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
+};
+use meridian_mvcc::{Key, KeyRange, Value, Write};
+use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_systems::spanner::{Effect, Message, Replica, Timer};
+use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
+use meridian_txn::{Age, Conflict, Lock};
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+const EPSILON: u64 = 4 * MS;
+
+#[derive(Default)]
+struct Node {
+    replica: Option<Replica>,
+    out: Outbox<Replica>,
+    now: u64,
+    timers: BTreeMap<Timer, u64>,
+    disk: Vec<Record>,
+    applied: (Index, Term),
+    newest: Timestamp,
+    /// What it said: installs as `Committed` with no question, so that their order with replies can be seen.
+    said: Vec<Reply>,
+}
+
+fn client() -> Address {
+    let (node, database, shard) = (NodeId(9), DatabaseId(1), ShardId(0));
+    Address { node, incarnation: Incarnation(1), database, shard, role: Role::Coordinator(1) }
+}
+
+impl Node {
+    fn reading(&self) -> Reading {
+        Reading::at(self.now, Interval::around(self.now, EPSILON))
+    }
+
+    /// Begins another life from what is on disk, with the clock at `now`.
+    fn boot(&mut self, now: u64, applied: (Index, Term)) {
+        (self.now, self.out, self.timers) = (now, Outbox::new(), BTreeMap::new());
+        let config = Config::new(NodeId(0), vec![NodeId(0)], DatabaseId(1), ShardId(0));
+        let restored = Restored { records: self.disk.clone(), applied: applied.0, applied_term: applied.1 };
+        let newest = if applied.0 > Index(0) { self.newest } else { Timestamp::ZERO };
+        let replica = Replica::new(config, 7, restored, newest, self.reading(), &mut self.out);
+        self.replica = Some(replica);
+        self.settle();
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
+        let now = self.reading();
+        step(self.replica.as_mut().expect("it lives"), now, &mut self.out);
+        self.settle();
+    }
+
+    /// Performs effects, the disk's at once.
+    fn settle(&mut self) {
+        loop {
+            let effects: Vec<_> = self.out.drain().collect();
+            let mut durable = None;
+            for effect in effects {
+                match effect {
+                    Do::Send { message: Message::Answer(reply), .. } => self.said.push(reply),
+                    Do::Arm { timer, at } => drop(self.timers.insert(timer, at)),
+                    Do::Disarm { timer } => drop(self.timers.remove(&timer)),
+                    Do::Persist { position, record } => {
+                        self.disk.push(record);
+                        durable = Some(position);
+                    }
+                    Do::Do(Effect::Install { at, index, term, .. }) => {
+                        (self.applied, self.newest) = ((index, term), at);
+                        self.said.push(Reply::Committed { id: 0, at });
+                    }
+                    Do::Do(Effect::Serve { id, term, at, .. }) => {
+                        self.said.push(Reply::Rows { id, term, at, rows: Vec::new(), rest: None });
+                    }
+                    _ => {}
+                }
+            }
+            let Some(through) = durable else { return };
+            self.durable(through);
+        }
+    }
+
+    fn durable(&mut self, through: Position) {
+        let now = self.reading();
+        self.replica.as_mut().expect("it lives").on_durable(now, through, &mut self.out);
+    }
+
+    /// Lets time pass, timers firing on the way.
+    fn pass(&mut self, nanos: u64) {
+        let end = self.now + nanos;
+        while let Some((timer, at)) = self.timers.iter().map(|(timer, at)| (*timer, *at)).min_by_key(|(_, at)| *at) {
+            if at > end {
+                break;
+            }
+            self.now = self.now.max(at);
+            self.timers.remove(&timer);
+            self.step(|replica, now, out| replica.on_timer(now, timer, out));
+        }
+        self.now = end;
+    }
+
+    fn ask(&mut self, number: u64, id: u64, term: Option<u64>, ask: Ask) -> Vec<Reply> {
+        let transaction = TransactionId { node: 9, incarnation: 1, number };
+        let age = Age { began_ns: number, node: 9, number };
+        let request = Request { transaction, age, id, term, ask };
+        self.said.clear();
+        self.step(|replica, now, out| replica.on_message(now, client(), Message::Ask(request), out));
+        std::mem::take(&mut self.said)
+    }
+
+    /// Reads a key under a lock and says in which leadership.
+    fn read(&mut self, number: u64, key: &str) -> u64 {
+        let range = KeyRange::point(Key::from(key));
+        let read = Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1 };
+        match self.ask(number, 1, None, read).as_slice() {
+            [Reply::Rows { term, .. }] => *term,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn write(key: &str) -> Ask {
+    Ask::Commit { writes: vec![Write { key: Key::from(key), value: Some(Value::from("1")) }] }
+}
+
+fn serving(now: u64) -> Node {
+    let mut node = Node::default();
+    node.boot(now, Default::default());
+    node.pass(10 * MS);
+    assert!(node.replica.as_ref().is_some_and(Replica::is_serving));
+    node
+}
+
+fn committed(said: &[Reply]) -> Option<Timestamp> {
+    said.iter().find_map(|reply| match reply {
+        Reply::Committed { id, at } if *id > 0 => Some(*at),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_passed() {
+    let mut node = serving(1_000_000 * MS);
+    let term = node.read(1, "a");
+    let said = node.ask(1, 2, Some(term), write("a"));
+    let [Reply::Committed { id: 0, at }] = said.as_slice() else { panic!("installed, not answered: {said:?}") };
+    assert!(at.nanos >= node.reading().interval.latest);
+    node.pass(2 * EPSILON);
+    assert_eq!(committed(&node.said), None, "the clock's earliest has only reached the timestamp");
+    node.pass(1);
+    assert_eq!(committed(&node.said), Some(*at));
+    assert!(node.reading().interval.after(at.nanos), "I3");
+}
+
+#[test]
+fn a_repeated_commit_has_the_same_timestamp_also_after_a_restart() {
+    let mut node = serving(1_000_000 * MS);
+    let term = node.read(1, "a");
+    node.ask(1, 2, Some(term), write("a"));
+    node.pass(20 * MS);
+    let at = committed(&node.said).expect("it committed");
+    assert_eq!(committed(&node.ask(1, 3, Some(term), write("a"))), Some(at));
+    // The store has everything, the log still has it too.
+    node.boot(node.now + MS, node.applied);
+    node.pass(20 * MS);
+    assert_eq!(committed(&node.ask(1, 4, Some(term), write("a"))), Some(at));
+}
+
+#[test]
+fn what_the_log_no_longer_tells_is_unknown_never_aborted() {
+    let mut node = serving(1_000_000 * MS);
+    let term = node.read(1, "a");
+    node.ask(1, 2, Some(term), write("a"));
+    node.pass(20 * MS);
+    node.disk = vec![Record::Base { index: node.applied.0, term: node.applied.1 }];
+    node.boot(node.now + MS, node.applied);
+    node.pass(20 * MS);
+    assert_eq!(node.ask(1, 3, Some(term), write("a")), [Reply::Unknown { id: 3 }]);
+}
+
+#[test]
+fn locks_of_an_earlier_leadership_are_void() {
+    let mut node = serving(1_000_000 * MS);
+    let term = node.read(1, "a");
+    node.boot(node.now + MS, Default::default());
+    node.pass(20 * MS);
+    let why = Conflict::LeaderChanged;
+    assert_eq!(node.ask(1, 2, Some(term), write("a")), [Reply::Aborted { id: 2, why }]);
+}
+
+#[test]
+fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
+    let mut node = serving(1_000_000 * MS);
+    let term = node.read(1, "a");
+    node.ask(1, 2, Some(term), write("a"));
+    node.pass(20 * MS);
+    let before = committed(&node.said).expect("it committed");
+    node.boot(node.now - 500 * MS, Default::default());
+    assert!(!node.replica.as_ref().is_some_and(Replica::is_serving), "what was inherited has not passed yet");
+    node.pass(600 * MS);
+    let term = node.read(2, "a");
+    node.ask(2, 2, Some(term), write("a"));
+    node.pass(20 * MS);
+    assert!(committed(&node.said).expect("it committed") > before);
+}
+
+#[test]
+fn the_future_is_not_promised() {
+    let mut node = serving(1_000_000 * MS);
+    let snapshot = |at| Ask::Snapshot { at: Some(at), range: KeyRange::all(), reverse: false, limit_rows: 1 };
+    assert_eq!(node.ask(1, 1, None, snapshot(Timestamp::MAX)), [Reply::Unknown { id: 1 }]);
+    let past = Timestamp::end_of(node.now);
+    let said = node.ask(2, 1, None, snapshot(past));
+    assert!(matches!(said.as_slice(), [Reply::Rows { at, .. }] if *at == past), "{said:?}");
+    let term = node.read(3, "a");
+    let said = node.ask(3, 2, Some(term), write("a"));
+    let [Reply::Committed { id: 0, at }] = said.as_slice() else { panic!("{said:?}") };
+    assert!(*at > past, "I4");
+}
+
+#[test]
+fn a_commit_of_very_many_keys_needs_no_deep_stack() {
+    let run = || {
+        let mut node = serving(1_000_000 * MS);
+        let term = node.read(1, "a");
+        let key = |number: u32| Key::from(number.to_be_bytes().to_vec());
+        let writes = (0..50_000).map(|number| Write { key: key(number), value: None }).collect();
+        node.ask(1, 2, Some(term), Ask::Commit { writes });
+        node.pass(20 * MS);
+        assert!(committed(&node.said).is_some());
+    };
+    let small = std::thread::Builder::new().stack_size(512 << 10).spawn(run).expect("a thread");
+    small.join().expect("no overflow");
+}
