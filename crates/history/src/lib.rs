@@ -1,1 +1,0 @@
-//! What clients saw, and the judges.

@@ -1,1 +1,0 @@
-//! The same systems in a virtual world built from one seed.

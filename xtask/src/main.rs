@@ -1,2 +1,0 @@
-//! The habits a person repeats, as verbs.
-fn main() {}
