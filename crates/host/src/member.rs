@@ -29,13 +29,15 @@ use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Positio
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::spanner::{Effect, Message, Readable, Replica};
-use meridian_txn::locking::{Reply, Request};
+use meridian_txn::Age;
+use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 const CHUNK_BYTES: usize = 1 << 20;
+const KEEP_ALIVE_NS: u64 = 3_000_000_000;
 
 /// A member of a shard's group at home.
 pub type MemberShard = Resident<Replica, MemberHome>;
@@ -71,6 +73,9 @@ pub struct MemberHome {
     space: Space,
     readable: RwLock<Readable>,
     waiting: Mutex<HashMap<(u64, u64), Waiting>>,
+    /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions are idle.
+    holding: Mutex<HashMap<u64, (NodeId, TransactionId, Age)>>,
+    kept_alive_at: AtomicU64,
     leader: AtomicU32,
     said: Mutex<Vec<NodeId>>,
     next: AtomicU64,
@@ -113,6 +118,8 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         space,
         readable: RwLock::default(),
         waiting: Mutex::default(),
+        holding: Mutex::default(),
+        kept_alive_at: AtomicU64::new(0),
         leader: AtomicU32::new(me.0),
         said: Mutex::default(),
         next: AtomicU64::new(1),
@@ -211,9 +218,32 @@ impl MemberHome {
         }
     }
 
+    /// An attempt holds locks at a node.
+    pub fn holds(&self, node: NodeId, transaction: TransactionId, age: Age) {
+        self.holding.lock().insert(transaction.number, (node, transaction, age));
+    }
+
+    /// It holds none any more, or its leader ends it.
+    pub fn holds_no_more(&self, transaction: TransactionId) {
+        self.holding.lock().remove(&transaction.number);
+    }
+
+    /// Tells the leaders, every few seconds, that idle sessions live on.
+    fn keep_alive(&self, now_ns: u64) {
+        if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
+            return;
+        }
+        self.kept_alive_at.store(now_ns, Ordering::Relaxed);
+        let holding: Vec<(NodeId, TransactionId, Age)> = self.holding.lock().values().copied().collect();
+        for (node, transaction, age) in holding {
+            self.tell(node, Request { transaction, age, id: 0, term: None, ask: Ask::KeepAlive });
+        }
+    }
+
     /// Lets go of whoever waits for too long, or for a node that cannot be reached.
     pub fn sweep(&self) {
         let now = crate::clock::boot_ns();
+        self.keep_alive(now);
         let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
         let late =
             |waiting: &Waiting| waiting.until <= now || (waiting.node != self.me && !connected.contains(&waiting.node));

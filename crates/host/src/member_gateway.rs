@@ -145,8 +145,8 @@ impl Session {
             let request = self.request(ask);
             let node = self.leader.unwrap_or_else(|| home.leader());
             let locks = self.mode == Mode::ReadWrite;
-            if locks {
-                self.leader = Some(node);
+            if locks && self.leader.replace(node) != Some(node) {
+                home.holds(node, self.transaction, self.age);
             }
             match home.ask(node, request, if locks { until } else { now + ONE_TRY_NS }).await {
                 Some(Heard::Reply(Reply::Rows { term, at, rows, rest, .. })) => {
@@ -187,6 +187,7 @@ impl Session {
     /// The node that was asked does not lead. Locks that it held for us are void.
     fn lost_leader(&mut self, asked: NodeId, leader: Option<u32>) -> Result<(), Failure> {
         self.member.world().heard_of_leader(asked, leader, &self.members);
+        self.member.world().holds_no_more(self.transaction);
         self.leader = None;
         if self.term.is_some() {
             self.aborted = Some(Conflict::LeaderChanged);
@@ -203,6 +204,7 @@ impl Session {
         loop {
             // From here on the leader ends it: dropping this future recalls nothing.
             let node = self.leader.take().unwrap_or_else(|| home.leader());
+            home.holds_no_more(self.transaction);
             let request = self.request(Ask::Commit { writes: writes.clone() });
             match home.ask(node, request, until).await {
                 Some(Heard::Reply(Reply::Committed { at, .. })) => return Outcome::Committed { at },
@@ -307,6 +309,7 @@ impl Transaction for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(node) = self.leader {
+            self.member.world().holds_no_more(self.transaction);
             let request = self.request(Ask::Abort);
             self.member.world().tell(node, request);
         }

@@ -212,6 +212,7 @@ impl Solo {
     }
 
     /// Wants a lock for a transaction.
+    #[allow(clippy::too_many_arguments)]
     pub fn acquire(
         &mut self,
         now: Reading,
