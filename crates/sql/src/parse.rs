@@ -7,6 +7,9 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+/// So many operators may stand inside each other.
+const DEEPEST_EXPRESSION: usize = 120;
+
 /// One statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed {
@@ -32,7 +35,7 @@ pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
     let all = tokens(sql)?;
     for part in all.split(|token| token.token == Token::SemiColon) {
         if part.iter().any(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
-            out.push(statement(part.to_vec(), sql)?);
+            out.push(statement(part.to_vec(), sql).map_err(|error| names::settle_position(error, sql))?);
         }
     }
     Ok(out)
@@ -40,6 +43,7 @@ pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
 
 fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlError> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    refuse_deep(&tokens)?;
     let as_of = cut_as_of(&mut tokens)?;
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
@@ -59,7 +63,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
         }
     }
     let end = tokens.last().map(|token| token.span.end);
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(60).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(40).with_tokens_with_locations(tokens);
     let failed = |error: ParserError, parser: &Parser<'_>| {
         let at = parser.peek_token();
         let message = match (&error, &at.token) {
@@ -87,6 +91,30 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
         return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
     }
     Ok(Parsed { statement, as_of })
+}
+
+/// Expressions are trees walked by recursion: chains of operators, which the parser builds in a loop, are bounded here.
+fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let (mut levels, mut depth) = (vec![0usize], 0usize);
+    for token in tokens {
+        match &token.token {
+            Token::LParen => levels.push(0),
+            Token::RParen if levels.len() > 1 => depth -= levels.pop().unwrap_or(0),
+            Token::Comma => depth -= levels.last_mut().map_or(0, std::mem::take),
+            Token::Word(_) if !is_word(token, "and") && !is_word(token, "or") && !is_word(token, "not") => {}
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::Placeholder(_) | Token::Period => {}
+            _ => {
+                depth += 1;
+                *levels.last_mut().expect("invariant: one level stays") += 1;
+            }
+        }
+        if depth > DEEPEST_EXPRESSION {
+            return Err(SqlError::new("54001", "stack depth limit exceeded")
+                .hint("Use IN (…) instead of a long chain of operators.")
+                .at(names::place(token.span.start)));
+        }
+    }
+    Ok(())
 }
 
 /// `…, found: x at Line: 1, Column: 8`
@@ -122,7 +150,7 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlError
 /// An expression's text, as a descriptor keeps it.
 pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
     Parser::new(&PostgreSqlDialect {})
-        .with_recursion_limit(60)
+        .with_recursion_limit(40)
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_expr())
         .map_err(|e| SqlError::corrupted(format!("the default {text}: {e}")))

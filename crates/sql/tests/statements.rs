@@ -270,3 +270,13 @@ fn types_print_as_postgresql_prints_them() {
     assert_eq!(run(s, "select version()")[0].split(' ').next(), Some("PostgreSQL"));
     assert_eq!(run(s, "select current_database(), current_schema(), current_user")[0], "postgres|public|root");
 }
+
+#[test]
+fn deep_nesting_is_refused() {
+    let (mut session, _) = session();
+    let deep = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
+    assert!(run(&mut session, &deep)[0].starts_with("42601"));
+    let long = format!("select 1{}", " + 1".repeat(20_000));
+    let answer = run(&mut session, &long);
+    assert!(answer[0] == "20001" || answer[0].starts_with("4") || answer[0].starts_with("5"), "{answer:?}");
+}
