@@ -1,0 +1,137 @@
+//! Every type in both formats, as parameter and as result.
+
+mod common;
+
+use bytes::BytesMut;
+use common::start;
+use std::error::Error;
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+/// A value as its bytes on the wire.
+#[derive(Debug, PartialEq, Eq)]
+struct Binary(Vec<u8>);
+
+impl<'a> FromSql<'a> for Binary {
+    fn from_sql(_: &Type, bytes: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Binary(bytes.to_vec()))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl ToSql for Binary {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// Type, its object id, text, and bytes.
+fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
+    vec![
+        ("bool", 16, "t", vec![1]),
+        ("bool", 16, "f", vec![0]),
+        ("int2", 21, "-32768", i16::MIN.to_be_bytes().to_vec()),
+        ("int4", 23, "2147483647", i32::MAX.to_be_bytes().to_vec()),
+        ("int8", 20, "-9223372036854775808", i64::MIN.to_be_bytes().to_vec()),
+        ("float8", 701, "-1.5", (-1.5f64).to_be_bytes().to_vec()),
+        ("float8", 701, "Infinity", f64::INFINITY.to_be_bytes().to_vec()),
+        // Digits in base 10000: 1234, 5600 with weight 0, sign minus, two places shown.
+        ("numeric", 1700, "-1234.56", vec![0, 2, 0, 0, 0x40, 0, 0, 2, 0x04, 0xd2, 0x15, 0xe0]),
+        ("numeric", 1700, "0", vec![0, 0, 0, 0, 0, 0, 0, 0]),
+        ("numeric(10,2)", 1700, "10000.10", vec![0, 3, 0, 1, 0, 0, 0, 2, 0, 1, 0, 0, 0x03, 0xe8]),
+        ("text", 25, "žluťoučký kůň 🐎", "žluťoučký kůň 🐎".as_bytes().to_vec()),
+        ("varchar(20)", 1043, "it's", b"it's".to_vec()),
+        ("char(5)", 1042, "ab   ", b"ab   ".to_vec()),
+        ("bytea", 17, "\\x00ff10", vec![0, 0xff, 0x10]),
+        (
+            "uuid",
+            2950,
+            "00112233-4455-6677-8899-aabbccddeeff",
+            vec![0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff],
+        ),
+        ("date", 1082, "2000-02-29", 59i32.to_be_bytes().to_vec()),
+        ("date", 1082, "1999-12-31", (-1i32).to_be_bytes().to_vec()),
+        ("timestamp", 1114, "2000-01-02 00:00:01.5", (DAY_US + 1_500_000).to_be_bytes().to_vec()),
+        ("timestamptz", 1184, "1999-12-31 23:59:59+00", (-1_000_000i64).to_be_bytes().to_vec()),
+    ]
+}
+
+#[tokio::test]
+async fn values_come_back_as_they_went_in_in_both_formats() {
+    let server = start().await;
+    let client = server.client().await;
+    for (number, (ty, oid, text, bytes)) in values().into_iter().enumerate() {
+        let table = format!("v{number}");
+        client.batch_execute(&format!("CREATE TABLE {table} (id int PRIMARY KEY, v {ty})")).await.expect("is made");
+        let insert = client.prepare(&format!("INSERT INTO {table} VALUES ($1, $2)")).await.expect("is prepared");
+        let oids: Vec<u32> = insert.params().iter().map(Type::oid).collect();
+        // A parameter for a varchar column is inferred as text: its limit is checked when it is stored.
+        assert_eq!(oids, [23, if oid == 1043 { 25 } else { oid }], "{ty}");
+        client
+            .execute(&insert, &[&1i32, &Binary(bytes.clone())])
+            .await
+            .unwrap_or_else(|error| panic!("{ty} {text}: {error:?}"));
+        client.execute(&insert, &[&2i32, &None::<Binary>]).await.expect("takes NULL");
+        client
+            .batch_execute(&format!("INSERT INTO {table} VALUES (3, '{}')", text.replace('\'', "''")))
+            .await
+            .unwrap_or_else(|error| panic!("{ty} {text}: {error:?}"));
+
+        let select = format!("SELECT v FROM {table} ORDER BY id");
+        let rows = client.query(&select, &[]).await.expect("is read");
+        assert_eq!(rows[0].columns()[0].type_().oid(), oid, "{ty}");
+        let got: Vec<Option<Binary>> = rows.iter().map(|row| row.get(0)).collect();
+        let expected = || Some(Binary(bytes.clone()));
+        assert_eq!(got, [expected(), None, expected()], "{ty} {text} in binary");
+
+        let messages = client.simple_query(&select).await.expect("is read");
+        let got: Vec<Option<String>> = messages
+            .iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => Some(row.get(0).map(str::to_owned)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(got, [Some(text.to_owned()), None, Some(text.to_owned())], "{ty} {text} as text");
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_value_are_refused() {
+    let server = start().await;
+    let client = server.client().await;
+    client
+        .batch_execute("CREATE TABLE v (id int PRIMARY KEY, b bool, i int8, n numeric, d date, u uuid, s text)")
+        .await
+        .expect("is made");
+    for (column, bytes) in [
+        ("b", vec![]),
+        ("i", vec![1, 2, 3]),
+        ("i", vec![0; 9]),
+        ("n", vec![0, 9, 0, 0, 0, 0, 0, 0]),
+        ("n", vec![0xff; 8]),
+        ("n", vec![0, 1, 0x7f, 0xff, 0, 0, 0, 0, 0, 1]),
+        ("d", vec![0; 3]),
+        ("u", vec![0; 15]),
+        ("s", vec![0xff, 0xfe]),
+    ] {
+        let insert =
+            client.prepare(&format!("INSERT INTO v (id, {column}) VALUES (1, $1)")).await.expect("is prepared");
+        let error = client.execute(&insert, &[&Binary(bytes.clone())]).await.expect_err("is refused");
+        let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
+        assert!(code.starts_with("22"), "{column} {bytes:?}: {code} {error:?}");
+    }
+    assert!(client.query("SELECT id FROM v", &[]).await.expect("runs").is_empty());
+}
