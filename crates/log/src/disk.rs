@@ -13,6 +13,8 @@ pub trait Disk: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Renames a file, durably, replacing another.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Room left, in bytes.
+    fn free_bytes(&self) -> io::Result<u64>;
     /// Where this is, for messages.
     fn describe(&self, name: &str) -> String;
 }
@@ -33,4 +35,6 @@ pub trait File: Send + Sync {
     }
     /// Cuts, or extends with zeros.
     fn set_len(&self, length: u64) -> io::Result<()>;
+    /// Room left on the file's disk, in bytes.
+    fn free_bytes(&self) -> io::Result<u64>;
 }

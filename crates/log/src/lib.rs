@@ -14,8 +14,10 @@
 //! 2. A segment is sealed and synced before the next is begun, and every start begins a new one.
 //! 3. What does not check at the end of the newest segment was never acknowledged, if no later record says that the log was
 //!    synced beyond it: it is cut. Anything else that does not check is damage, and refused.
-//! 4. Not told apart: a flipped bit in the very last synced batch looks like a torn one and is cut. A replicated group gets
-//!    it back from its other members; a single node does not notice.
+//! 4. Not told apart: after a crash, a flipped bit in the very last synced batch looks like a torn one and is cut. A replicated
+//!    group gets it back from its other members; a single node does not notice. A log that was closed in order has no such batch.
+//! 5. A full disk loses nothing that was appended, and the log opens on one. The next segment's file is made ahead
+//!    ([`Log::prepare`]), so that what must not wait has room when the disk has none.
 
 mod disk;
 mod log;
@@ -25,5 +27,5 @@ mod segment;
 
 pub use disk::{Disk, File};
 pub use log::{Log, LogError, Lsn, MachineKey, Options, Recovered};
-pub use memory::MemoryDisk;
+pub use memory::{Faults, MemoryDisk};
 pub use os::OsDisk;

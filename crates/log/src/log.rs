@@ -101,21 +101,43 @@ pub struct Log {
     offset: u64,
     /// How far the open segment is synced.
     synced: u64,
-    /// Room in the open segment.
+    /// Room in the open segment; 0 if none could be begun yet.
     capacity: u64,
+    /// The number that the next segment gets.
+    next_number: u64,
     pending: VecDeque<(MachineKey, Lsn, Bytes)>,
     next: Lsn,
     released: BTreeMap<MachineKey, Lsn>,
-    /// Files to be used again instead of allocating new ones.
+    /// Files of the standard size to be used instead of allocating new ones.
     spare: Vec<String>,
+    /// The next spare, while zeros are being written to it.
+    growing: Option<(String, Arc<dyn File>)>,
+    /// No spare could be made.
+    short: bool,
+    /// Kept between writes.
+    buffer: Vec<u8>,
+}
+
+/// Spare files that are kept; more are removed.
+const SPARES: usize = 2;
+/// Zeros that are written at once.
+const ZEROS: usize = 1 << 20;
+/// A buffer that grew beyond this is given back.
+const BUFFER_KEPT: usize = 4 << 20;
+
+/// Extends a file by a piece of zeros towards a length; its length afterwards.
+fn write_zeros(file: &Arc<dyn File>, length: u64, until: u64) -> io::Result<u64> {
+    let piece = vec![0; ZEROS.min(until.saturating_sub(length) as usize)];
+    file.write_at(length, &piece)?;
+    Ok(length + piece.len() as u64)
 }
 
 impl Log {
     /// Opens a log, reading everything that stands in it, and begins a new segment.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), LogError> {
         let fail = |name: &str, source| LogError::Disk { file: disk.describe(name), source };
-        let mut numbers: Vec<u64> =
-            disk.list().map_err(|error| fail("log", error))?.iter().filter_map(|name| segment::number(name)).collect();
+        let names = disk.list().map_err(|error| fail("log", error))?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment::number(name)).collect();
         numbers.sort_unstable();
         let mut log = Log {
             disk: Arc::clone(&disk),
@@ -124,10 +146,14 @@ impl Log {
             offset: FIRST,
             synced: FIRST,
             capacity: 0,
+            next_number: numbers.last().map_or(1, |last| last + 1),
             pending: VecDeque::new(),
             next: Lsn(1),
             released: BTreeMap::new(),
             spare: Vec::new(),
+            growing: None,
+            short: false,
+            buffer: Vec::new(),
         };
         let mut recovered = Recovered::default();
         for (place, &number) in numbers.iter().enumerate() {
@@ -139,9 +165,19 @@ impl Log {
             }
             log.recover_segment(number, &name, last, &mut recovered)?;
         }
-        let number = numbers.last().map_or(1, |last| last + 1);
-        log.begin(number, options.segment_bytes)?;
-        Ok((log, recovered))
+        for name in names.into_iter().filter(|name| segment::is_spare(name)) {
+            let whole = disk.open(&name).and_then(|file| file.len()).map_err(|error| fail(&name, error))?;
+            if whole == options.segment_bytes && log.spare.len() < SPARES {
+                log.spare.push(name);
+            } else {
+                disk.remove(&name).map_err(|error| fail(&name, error))?;
+            }
+        }
+        // On a full disk the log opens all the same, so that what it holds can be read; the first write tries again.
+        match log.begin(options.segment_bytes) {
+            Ok(()) | Err(LogError::Full { .. }) => Ok((log, recovered)),
+            Err(error) => Err(error),
+        }
     }
 
     fn recover_segment(&mut self, number: u64, name: &str, last: bool, to: &mut Recovered) -> Result<(), LogError> {
@@ -191,15 +227,20 @@ impl Log {
         Ok(())
     }
 
-    /// Ends a segment at an offset, durably: whatever stands beyond is never read again.
+    /// Ends a segment at an offset, durably: whatever stands beyond is never read again. A seal says that everything before it
+    /// was synced, so that it is written only once that is true.
     fn seal(&self, file: &Arc<dyn File>, name: &str, number: u64, offset: u64, begin: bool) -> Result<(), LogError> {
         let mut seal = Vec::new();
         segment::encode(&mut seal, number, offset, offset, SEAL, &[]);
-        let written = if begin { segment::write_preamble(file, number) } else { Ok(()) };
-        written
-            .and_then(|()| file.write_at(offset, &seal))
-            .and_then(|()| file.sync())
-            .map_err(|source| self.failure(name, source))
+        let unsynced = |source| LogError::Disk { file: self.disk.describe(name), source };
+        // A preamble and a seal behind it share a sector: both reach the disk, or neither.
+        if begin {
+            segment::write_preamble(file, number).map_err(|source| self.failure(name, source))?;
+        } else {
+            file.sync().map_err(unsynced)?;
+        }
+        file.write_at(offset, &seal).map_err(|source| self.failure(name, source))?;
+        file.sync().map_err(unsynced)
     }
 
     fn failure(&self, name: &str, source: io::Error) -> LogError {
@@ -211,30 +252,77 @@ impl Log {
     }
 
     /// Begins a segment: zeros are written ahead, so that a later sync has no metadata to write.
-    fn begin(&mut self, number: u64, capacity: u64) -> Result<(), LogError> {
+    fn begin(&mut self, capacity: u64) -> Result<(), LogError> {
+        let number = self.next_number;
         let name = segment::name(number);
+        if capacity == self.options.segment_bytes
+            && let Some(spare) = self.spare.pop()
+        {
+            self.disk.rename(&spare, &name).map_err(|source| self.failure(&name, source))?;
+        }
         let step = || -> io::Result<Arc<dyn File>> {
-            if let Some(spare) = self.spare.last() {
-                self.disk.rename(spare, &name)?;
-            }
             let file = self.disk.open(&name)?;
-            const CHUNK: usize = 1 << 20;
-            let zeros = vec![0; CHUNK.min(capacity as usize)];
-            let mut at = file.len()?;
-            while at < capacity {
-                let length = zeros.len().min((capacity - at) as usize);
-                file.write_at(at, &zeros[..length])?;
-                at += length as u64;
+            let mut length = file.len()?;
+            while length < capacity {
+                length = write_zeros(&file, length, capacity)?;
             }
             segment::write_preamble(&file, number)?;
             file.sync()?;
             Ok(file)
         };
-        let file = step().map_err(|source| self.failure(&name, source))?;
-        self.spare.pop();
+        let file = match step() {
+            Ok(file) => file,
+            Err(source) => {
+                // Nothing is in it, and what it took may be what somebody else needs.
+                let _ = self.disk.remove(&name);
+                return Err(self.failure(&name, source));
+            }
+        };
         self.segments.push_back(Segment { number, file, newest: BTreeMap::new() });
         (self.offset, self.synced, self.capacity) = (FIRST, FIRST, capacity);
+        self.next_number += 1;
         Ok(())
+    }
+
+    /// Makes the next segment's file ahead of its need, a piece at a time: to be called when nobody waits. True if there is more to do.
+    ///
+    /// What is in place is room that agreement may use when the disk is full: see [`Log::is_short`].
+    pub fn prepare(&mut self) -> Result<bool, LogError> {
+        let capacity = self.options.segment_bytes;
+        if !self.spare.is_empty() || (self.offset < self.capacity / 2 && !self.short) {
+            self.short = false;
+            return Ok(false);
+        }
+        let name = segment::prepared_name(self.next_number);
+        let result = self.grow_spare(&name, capacity).map_err(|source| self.failure(&name, source));
+        self.short = matches!(result, Err(LogError::Full { .. }));
+        match result {
+            Err(LogError::Full { .. }) => Ok(false),
+            other => other,
+        }
+    }
+
+    fn grow_spare(&mut self, name: &str, capacity: u64) -> io::Result<bool> {
+        let (name, file) = match self.growing.take() {
+            Some(growing) => growing,
+            None => (name.to_owned(), self.disk.open(name)?),
+        };
+        self.growing = Some((name.clone(), Arc::clone(&file)));
+        let length = write_zeros(&file, file.len()?, capacity)?;
+        // Piece by piece, so that no sync has much to do.
+        file.sync()?;
+        if length < capacity {
+            return Ok(true);
+        }
+        self.growing = None;
+        self.spare.push(name);
+        Ok(false)
+    }
+
+    /// True if there was no room to make the next segment's file: what is in the open segment still goes on, and whoever can wait
+    /// should. [`Log::prepare`] tries again.
+    pub fn is_short(&self) -> bool {
+        self.short
     }
 
     fn take_lsn(&mut self) -> Lsn {
@@ -245,7 +333,8 @@ impl Log {
 
     /// Adds a record in memory; `write` and `sync` make it durable.
     pub fn append(&mut self, key: MachineKey, payload: Bytes) -> Lsn {
-        assert!(key != SEAL, "the seal's key is reserved");
+        assert!(key != SEAL, "invariant: the seal's key is no machine's");
+        assert!(u32::try_from(payload.len()).is_ok(), "invariant: whoever writes more cuts it into records below 4 GB");
         let lsn = self.take_lsn();
         self.pending.push_back((key, lsn, payload));
         lsn
@@ -258,36 +347,41 @@ impl Log {
 
     /// Writes what was appended. After [`LogError::Full`] everything that was not written is kept, to be tried again.
     pub fn write(&mut self) -> Result<(), LogError> {
-        while !self.pending.is_empty() {
-            let mut buffer = Vec::new();
+        while let Some((_, _, first)) = self.pending.front() {
+            if self.capacity == 0 {
+                self.begin(self.capacity_for(first.len()))?;
+                continue;
+            }
             let (number, start, synced) = (self.current().number, self.offset, self.synced);
             let room = self.capacity - segment::footprint(0);
             let mut taken = 0;
+            self.buffer.clear();
             for (key, _, payload) in &self.pending {
-                let at = start + buffer.len() as u64;
+                let at = start + self.buffer.len() as u64;
                 if at + segment::footprint(payload.len()) > room {
                     break;
                 }
-                segment::encode(&mut buffer, number, at, synced, *key, payload);
+                segment::encode(&mut self.buffer, number, at, synced, *key, payload);
                 taken += 1;
             }
             if taken == 0 {
                 self.roll()?;
                 continue;
             }
-            let name = segment::name(number);
-            self.current().file.write_at(start, &buffer).map_err(|source| self.failure(&name, source))?;
+            let written = self.current().file.write_at(start, &self.buffer);
+            written.map_err(|source| self.failure(&segment::name(number), source))?;
             for (key, lsn, _) in self.pending.drain(..taken) {
-                let open = self.segments.back_mut().expect("a log has an open segment");
+                let open = self.segments.back_mut().expect("invariant: a log that has capacity has an open segment");
                 open.newest.insert(key, lsn);
             }
-            self.offset = start + buffer.len() as u64;
+            self.offset = start + self.buffer.len() as u64;
+            self.buffer.shrink_to(BUFFER_KEPT);
         }
         Ok(())
     }
 
     fn current(&self) -> &Segment {
-        self.segments.back().expect("a log has an open segment")
+        self.segments.back().expect("invariant: a log that has capacity has an open segment")
     }
 
     fn roll(&mut self) -> Result<(), LogError> {
@@ -295,8 +389,23 @@ impl Log {
         let (number, file) = (open.number, Arc::clone(&open.file));
         self.seal(&file, &segment::name(number), number, self.offset, false)?;
         self.synced = self.offset;
-        let largest = self.pending.front().map_or(0, |(_, _, payload)| segment::footprint(payload.len()));
-        self.begin(number + 1, self.options.segment_bytes.max(largest + FIRST + segment::footprint(0)))
+        let first = self.pending.front().map_or(0, |(_, _, payload)| payload.len());
+        self.begin(self.capacity_for(first))
+    }
+
+    /// The size of a segment that a record fits into.
+    fn capacity_for(&self, payload: usize) -> u64 {
+        self.options.segment_bytes.max(FIRST + segment::footprint(payload) + segment::footprint(0))
+    }
+
+    /// Writes and syncs what was appended and ends the log in order: from then on every flipped bit is noticed, in the last batch too.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.write()?;
+        if self.capacity > 0 {
+            let open = self.current();
+            self.seal(&open.file, &segment::name(open.number), open.number, self.offset, false)?;
+        }
+        Ok(())
     }
 
     /// Makes everything written survive a crash. After an error nothing is known of what reached the disk.
@@ -321,9 +430,9 @@ impl Log {
                 break;
             }
             let name = segment::name(oldest.number);
-            let free = format!("spare-{:08}", oldest.number);
+            let free = segment::spare_name(oldest.number);
             let standard = oldest.file.len().is_ok_and(|length| length == self.options.segment_bytes);
-            let step = if standard && self.spare.len() < 2 {
+            let step = if standard && self.spare.len() < SPARES {
                 self.disk.rename(&name, &free).map(|()| self.spare.push(free))
             } else {
                 self.disk.remove(&name)

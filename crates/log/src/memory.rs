@@ -1,10 +1,13 @@
-//! A disk in memory that loses what was not synced, tears what was being written, rots, and fills up.
+//! A disk in memory that loses what was not synced, tears what was being written, rots, fails, and fills up.
 
 use crate::{Disk, File};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
 
 #[derive(Default)]
 struct Content {
@@ -13,13 +16,30 @@ struct Content {
     /// What a reader sees.
     bytes: Vec<u8>,
     /// Writes since the last sync, in order: where and how many bytes.
-    unsynced: Vec<(u64, usize)>,
+    unsynced: Vec<(usize, usize)>,
+}
+
+/// What the disk refuses to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Nothing can be added.
+    pub full: bool,
+    /// Every read fails.
+    pub reads: bool,
+    /// Every write fails.
+    pub writes: bool,
+    /// Every sync fails, and what was to be synced is lost at the next crash or not.
+    pub syncs: bool,
 }
 
 #[derive(Default)]
 struct Inner {
     files: BTreeMap<String, Arc<Mutex<Content>>>,
-    full: bool,
+    faults: Faults,
+    /// Counts the crashes. Who opened a file before one is gone.
+    life: u64,
+    /// Writes and syncs until the power fails.
+    until_power_fails: Option<u64>,
 }
 
 /// A disk in memory. Clones are the same disk.
@@ -29,23 +49,29 @@ pub struct MemoryDisk {
 }
 
 impl MemoryDisk {
+    /// Room on the disk unless it is full.
+    const ROOM: u64 = 1 << 40;
+
     /// An empty disk.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The machine loses power. Of the writes since a file's last sync, `survives` says for each 512-byte sector, in order, whether
-    /// it reached the disk: sectors arrive in any order, whole or not at all. File names are durable at once.
+    /// it reached the disk: sectors arrive in any order, whole or not at all. File names are durable at once. Files that were opened
+    /// before it are of no use any more: whoever held them is gone.
     pub fn crash(&self, mut survives: impl FnMut() -> bool) {
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
+        inner.life += 1;
+        inner.until_power_fails = None;
         for content in inner.files.values() {
             let mut content = content.lock();
             let Content { synced, bytes, unsynced } = &mut *content;
-            for (offset, length) in unsynced.drain(..) {
-                let end = (offset as usize + length).min(bytes.len());
-                let mut at = offset as usize;
+            for (start, length) in unsynced.drain(..) {
+                let end = (start + length).min(bytes.len());
+                let mut at = start;
                 while at < end {
-                    let until = ((at / 512 + 1) * 512).min(end);
+                    let until = ((at / SECTOR + 1) * SECTOR).min(end);
                     if survives() {
                         if synced.len() < until {
                             synced.resize(until, 0);
@@ -61,7 +87,17 @@ impl MemoryDisk {
 
     /// From now on nothing can be added, or things can again.
     pub fn set_full(&self, full: bool) {
-        self.inner.lock().full = full;
+        self.inner.lock().faults.full = full;
+    }
+
+    /// What fails from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.inner.lock().faults = faults;
+    }
+
+    /// After so many writes and syncs the power fails: each one fails, until [`MemoryDisk::crash`] says what is left.
+    pub fn fail_power_after(&self, operations: u64) {
+        self.inner.lock().until_power_fails = Some(operations);
     }
 
     /// Flips the bits of `mask` in one byte of a file, on the disk itself.
@@ -84,8 +120,10 @@ impl Disk for MemoryDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let content = Arc::clone(self.inner.lock().files.entry(name.to_owned()).or_default());
-        Ok(Arc::new(MemoryFile { content, disk: self.clone() }))
+        let mut inner = self.inner.lock();
+        let life = inner.life;
+        let content = Arc::clone(inner.files.entry(name.to_owned()).or_default());
+        Ok(Arc::new(MemoryFile { content, disk: self.clone(), life }))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -99,6 +137,10 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn free_bytes(&self) -> io::Result<u64> {
+        Ok(if self.inner.lock().faults.full { 0 } else { Self::ROOM })
+    }
+
     fn describe(&self, name: &str) -> String {
         name.to_owned()
     }
@@ -107,10 +149,39 @@ impl Disk for MemoryDisk {
 struct MemoryFile {
     content: Arc<Mutex<Content>>,
     disk: MemoryDisk,
+    life: u64,
+}
+
+impl MemoryFile {
+    /// What fails, for this file.
+    fn faults(&self) -> Faults {
+        let inner = self.disk.inner.lock();
+        let gone = inner.life != self.life;
+        let Faults { full, reads, writes, syncs } = inner.faults;
+        Faults { full, reads: reads || gone, writes: writes || gone, syncs: syncs || gone }
+    }
+
+    /// What fails, for something that changes the disk.
+    fn change(&self) -> Faults {
+        let faults = self.faults();
+        match &mut self.disk.inner.lock().until_power_fails {
+            Some(0) => Faults { writes: true, syncs: true, ..faults },
+            Some(operations) => {
+                *operations -= 1;
+                faults
+            }
+            None => faults,
+        }
+    }
+}
+
+fn refuse(refused: bool) -> io::Result<()> {
+    if refused { Err(io::Error::other("the disk failed")) } else { Ok(()) }
 }
 
 impl File for MemoryFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        refuse(self.faults().reads)?;
         let content = self.content.lock();
         let start = offset as usize;
         let found = start.checked_add(buffer.len()).and_then(|end| content.bytes.get(start..end));
@@ -119,24 +190,32 @@ impl File for MemoryFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let full = self.disk.inner.lock().full;
+        let faults = self.change();
+        refuse(faults.writes)?;
         let mut content = self.content.lock();
-        let end = offset as usize + bytes.len();
+        let (start, end) = (offset as usize, offset as usize + bytes.len());
         if end > content.bytes.len() {
-            if full {
+            if faults.full {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             content.bytes.resize(end, 0);
         }
-        content.bytes[offset as usize..end].copy_from_slice(bytes);
-        content.unsynced.push((offset, bytes.len()));
+        content.bytes[start..end].copy_from_slice(bytes);
+        content.unsynced.push((start, bytes.len()));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
+        refuse(self.change().syncs)?;
         let mut content = self.content.lock();
-        content.unsynced.clear();
-        content.synced = content.bytes.clone();
+        let Content { synced, bytes, unsynced } = &mut *content;
+        synced.resize(bytes.len(), 0);
+        for (start, length) in unsynced.drain(..) {
+            let end = (start + length).min(bytes.len());
+            if start < end {
+                synced[start..end].copy_from_slice(&bytes[start..end]);
+            }
+        }
         Ok(())
     }
 
@@ -145,12 +224,22 @@ impl File for MemoryFile {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        let full = self.disk.inner.lock().full;
+        let faults = self.change();
+        refuse(faults.writes)?;
         let mut content = self.content.lock();
-        if length as usize > content.bytes.len() && full {
+        let (length, before) = (length as usize, content.bytes.len());
+        if length > before && faults.full {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        content.bytes.resize(length as usize, 0);
+        content.bytes.resize(length, 0);
+        if length < before {
+            // What was cut off reads as zeros when the file grows again, and not as what `synced` still holds of it.
+            content.unsynced.push((length, before - length));
+        }
         Ok(())
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
     }
 }

@@ -1,18 +1,19 @@
 //! A real directory. The one file of this room that touches the operating system.
 
 use crate::{Disk, File};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstatvfs};
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory that this process alone may use.
+/// A directory that this process alone may use, as long as the disk or one of its files is open.
 pub struct OsDisk {
     directory: PathBuf,
-    /// Locked as long as the process lives.
-    _lock: fs::File,
+    /// Locked as long as it is open.
+    lock: Arc<fs::File>,
 }
 
 impl OsDisk {
@@ -22,7 +23,7 @@ impl OsDisk {
         let path = directory.join("lock");
         let lock = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(OsDisk { directory: directory.to_path_buf(), _lock: lock }),
+            Ok(()) => Ok(OsDisk { directory: directory.to_path_buf(), lock: Arc::new(lock) }),
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 format!("{} is held by another process: stop it, or use another data directory", path.display()),
@@ -56,7 +57,7 @@ impl Disk for OsDisk {
         if new {
             self.sync_directory()?;
         }
-        Ok(Arc::new(OsFile(file)))
+        Ok(Arc::new(OsFile { file, _lock: Arc::clone(&self.lock) }))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -69,31 +70,68 @@ impl Disk for OsDisk {
         self.sync_directory()
     }
 
+    fn free_bytes(&self) -> io::Result<u64> {
+        free_bytes(&*self.lock)
+    }
+
     fn describe(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
 }
 
-struct OsFile(fs::File);
+/// What an ordinary user may still write to the file system that holds a file.
+fn free_bytes(of: impl AsFd) -> io::Result<u64> {
+    let found = fstatvfs(of)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+struct OsFile {
+    file: fs::File,
+    _lock: Arc<fs::File>,
+}
 
 impl File for OsFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
+        self.file.set_len(length)
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        free_bytes(&self.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_user_as_long_as_a_file_of_it_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = OsDisk::open(folder.path()).unwrap();
+        let file = disk.open("f").unwrap();
+        drop(disk);
+        let refused = OsDisk::open(folder.path()).map(|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+        assert!(refused.to_string().contains("lock is held by another process"), "{refused}");
+        file.write_at(0, b"x").unwrap();
+        assert!(file.free_bytes().unwrap() > 0);
+        drop(file);
+        assert_eq!(OsDisk::open(folder.path()).unwrap().list().unwrap(), ["f", "lock"]);
     }
 }

@@ -25,8 +25,23 @@ pub(crate) fn name(number: u64) -> String {
     format!("log-{number:08}")
 }
 
-pub(crate) fn number(name: &str) -> Option<u64> {
-    name.strip_prefix("log-")?.parse().ok()
+pub(crate) fn number(of: &str) -> Option<u64> {
+    let number = of.strip_prefix("log-")?.parse().ok()?;
+    (name(number) == of && number < u64::MAX).then_some(number)
+}
+
+/// The name under which a segment's file waits to be used again.
+pub(crate) fn spare_name(number: u64) -> String {
+    format!("spare-{number:08}")
+}
+
+/// The name under which the file of a segment to come is made.
+pub(crate) fn prepared_name(number: u64) -> String {
+    format!("spare-for-{number:08}")
+}
+
+pub(crate) fn is_spare(name: &str) -> bool {
+    name.starts_with("spare-")
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
