@@ -118,9 +118,27 @@ impl KeyRange {
         KeyRange { start: prefix.into(), end: end.map(Key::from) }
     }
 
+    /// What is left of a scan that comes to `key` next.
+    pub fn from_key(&self, key: &Key, reverse: bool) -> KeyRange {
+        match reverse {
+            false => KeyRange { start: key.clone(), end: self.end.clone() },
+            true => KeyRange { start: self.start.clone(), end: Some(key.successor()) },
+        }
+    }
+
     /// Whether a key lies within.
     pub fn contains(&self, key: &[u8]) -> bool {
         &*self.start <= key && self.end.as_ref().is_none_or(|end| key < &**end)
+    }
+
+    /// Whether every key of another range lies within.
+    pub fn contains_range(&self, other: &KeyRange) -> bool {
+        let ends_before = match (&other.end, &self.end) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(other), Some(end)) => other <= end,
+        };
+        other.is_empty() || (self.start <= other.start && ends_before)
     }
 
     /// Whether two ranges share a key.

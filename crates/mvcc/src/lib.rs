@@ -13,13 +13,16 @@
 //! ```
 //!
 //! New versions stand in [`Recent`], in memory; the world settles them into a [`Store`] behind it, unsynced, and
-//! a checkpoint of the store is what frees the log. Readers look into Recent, then into a snapshot of the store.
+//! a checkpoint of the store is what frees the log. Readers look into Recent, then into a snapshot of the store. What lies
+//! below a horizon and was superseded is removed by a [`Collector`]; a read below the horizon is an error.
 
+mod collect;
 mod key;
 mod read;
 mod recent;
 mod store;
 
+pub use collect::{Collector, HORIZON, horizon};
 pub use key::{Key, KeyRange, Value, Write};
 pub use read::{Chunk, read, scan};
 pub use recent::{Recent, Settling};

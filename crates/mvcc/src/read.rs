@@ -1,6 +1,17 @@
 //! Reads over Recent and the store together.
+//!
+//! The order matters: **Recent first, then a snapshot of the store, then the horizon.**
+//!
+//! ```text
+//!   settler     store.apply(v) ─────────▶ recent.settled(v)
+//!   collector                                                  recent.raise_horizon(h) ──▶ store.apply(removals below h)
+//!   reader      recent.get ──▶ store.snapshot().get ──▶ recent.believe(at)
+//! ```
+//!
+//! A reader who does not find v in Recent because it was let go of takes his snapshot after `apply(v)`, and finds it there; the other
+//! way round it could be moved behind his back. A reader whose snapshot lacks a collected version sees the raised horizon.
 
-use crate::{Key, KeyRange, Recent, SpaceId, Store, StoreError, Value, Version};
+use crate::{Key, KeyRange, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_clock::Timestamp;
 
 /// One chunk of a merged scan: live rows only.
@@ -8,13 +19,11 @@ use meridian_clock::Timestamp;
 pub struct Chunk {
     /// Keys and values in order.
     pub rows: Vec<(Key, Value)>,
-    /// What is left to scan; `None` when the range is exhausted.
+    /// What is left to scan; `None` when the range is exhausted. There may be something left although there are no rows.
     pub rest: Option<KeyRange>,
 }
 
 /// The newest version of a key at or below `at`, a tombstone included.
-///
-/// Recent first, then a snapshot of the store taken afterwards: what leaves Recent in between is in that snapshot.
 pub fn read(
     recent: &Recent,
     store: &dyn Store,
@@ -22,10 +31,20 @@ pub fn read(
     key: &[u8],
     at: Timestamp,
 ) -> Result<Option<Version>, StoreError> {
-    match recent.get(key, at) {
-        // Agreement is in the order of timestamps, so that whatever stands in Recent is newer than what is settled.
-        Some(version) => Ok(Some(version)),
-        None => store.snapshot()?.get(space, key, at),
+    let found = match recent.look(key, at) {
+        (young, true) => young,
+        (young, false) => later(young, store.snapshot()?.get(space, key, at)?),
+    };
+    recent.believe(at)?;
+    Ok(found)
+}
+
+/// The later of two versions of a key.
+fn later(a: Option<Version>, b: Option<Version>) -> Option<Version> {
+    match (&a, &b) {
+        (Some(young), Some(old)) if young.at < old.at => b,
+        (Some(_), _) => a,
+        (None, _) => b,
     }
 }
 
@@ -42,62 +61,50 @@ pub fn scan(
     limit_bytes: usize,
 ) -> Result<Chunk, StoreError> {
     let limit_rows = limit_rows.max(1);
-    // The same number of keys from both: the merge is complete up to where the shorter of the two ends.
-    let (young, more_young) = recent.scan(range, at, reverse, limit_rows);
-    let page = store.snapshot()?.scan(space, range, at, reverse, limit_rows)?;
+    let (young, young_rest) = recent.scan(range, at, reverse, limit_rows, limit_bytes);
+    let page = store.snapshot()?.scan(space, range, at, reverse, limit_rows, limit_bytes)?;
+    recent.believe(at)?;
 
-    // Nothing is known beyond the last key of a side that was cut short.
-    let before = |a: &Key, b: &Key| if reverse { a > b } else { a < b };
-    let mut horizon: Option<Key> = None;
-    let ends = [
-        more_young.then(|| young.last().map(|(key, _)| key.clone())).flatten(),
-        page.rest.is_some().then(|| page.versions.last().map(|found| found.key.clone())).flatten(),
-    ];
-    for end in ends.into_iter().flatten() {
-        if horizon.as_ref().is_none_or(|known| before(&end, known)) {
-            horizon = Some(end);
-        }
-    }
+    // Each side is known up to where it stopped; the merge is known up to the nearer of the two.
+    let known = [young_rest, page.rest];
+    let is_known = |key: &Key| known.iter().flatten().all(|rest| !rest.contains(key));
 
     let mut chunk = Chunk::default();
     let mut bytes = 0;
-    let mut young = young.into_iter().peekable();
-    let mut old = page.versions.into_iter().peekable();
-    let mut last: Option<Key> = None;
-    loop {
-        let (key, version) = match (young.peek(), old.peek()) {
-            (None, None) => break,
-            (Some(_), None) => young.next().expect("peeked"),
-            (None, Some(_)) => old.next().map(|found| (found.key, found.version)).expect("peeked"),
-            (Some((a, _)), Some(b)) if *a == b.key => {
-                old.next();
-                young.next().expect("peeked")
-            }
-            (Some((a, _)), Some(b)) if before(a, &b.key) => young.next().expect("peeked"),
-            _ => old.next().map(|found| (found.key, found.version)).expect("peeked"),
-        };
-        if horizon.as_ref().is_some_and(|horizon| before(horizon, &key)) {
+    for (key, version) in merge(young, page.versions, reverse) {
+        if !is_known(&key) {
             break;
         }
+        let Some(value) = version.value else { continue };
         if chunk.rows.len() == limit_rows || (bytes >= limit_bytes && !chunk.rows.is_empty()) {
-            chunk.rest = last.map(|last| beyond(range, &last, reverse));
+            chunk.rest = Some(range.from_key(&key, reverse));
             return Ok(chunk);
         }
-        last = Some(key.clone());
-        if let Some(value) = version.value {
-            bytes += key.len() + value.len();
-            chunk.rows.push((key, value));
-        }
+        bytes += key.len() + value.len();
+        chunk.rows.push((key, value));
     }
-    chunk.rest = horizon.map(|horizon| beyond(range, &horizon, reverse)).filter(|rest| !rest.is_empty());
+    // The rests begin at different keys of the same range: the larger one holds all that is unknown.
+    chunk.rest = match known {
+        [Some(a), Some(b)] => Some(if a.contains_range(&b) { a } else { b }),
+        [a, b] => a.or(b),
+    };
     Ok(chunk)
 }
 
-/// The part of a range after a key, in the direction of the scan.
-fn beyond(range: &KeyRange, key: &Key, reverse: bool) -> KeyRange {
-    if reverse {
-        KeyRange { start: range.start.clone(), end: Some(key.clone()) }
-    } else {
-        KeyRange { start: key.successor(), end: range.end.clone() }
-    }
+/// Both sides in the order of the scan; of a key that both have, the later version.
+fn merge(young: Vec<(Key, Version)>, old: Vec<StoredVersion>, reverse: bool) -> impl Iterator<Item = (Key, Version)> {
+    let mut young = young.into_iter().peekable();
+    let mut old = old.into_iter().map(|found| (found.key, found.version)).peekable();
+    std::iter::from_fn(move || {
+        let (Some((a, young_version)), Some((b, old_version))) = (young.peek(), old.peek()) else {
+            return young.next().or_else(|| old.next());
+        };
+        let order = if reverse { b.cmp(a) } else { a.cmp(b) };
+        if order.is_eq() {
+            let is_young_later = young_version.at >= old_version.at;
+            let both = (young.next(), old.next());
+            return if is_young_later { both.0 } else { both.1 };
+        }
+        if order.is_lt() { young.next() } else { old.next() }
+    })
 }

@@ -5,38 +5,57 @@
 //! Recent, in the store, or in both, and a reader who looks **into Recent first and into a snapshot of the
 //! store taken afterwards** misses none.
 //!
+//! ```text
+//!   install ──▶ ┌────────── Recent ──────────┐ ── settling ──▶ store.apply ── settled ──▶ let go
+//!               │ newest  …  …  …  oldest    │     (visible until then)
+//!               └────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. What is let go of is in every snapshot of the store that is taken from then on.
+//! 2. `settled_through` is at or above every timestamp that was let go of. A version above it is newer than whatever the store
+//!    has of its key, so that a reader needs the store only for versions at or below it.
+//! 3. `horizon` is raised before anything below it is removed from the store. A reader who compares his timestamp with it
+//!    *after* he has read therefore never takes a removed version for an absent one.
+//!
 //! This is the one structure of the idea rooms that is shared between threads. Its lock is held for the
-//! time of a map operation, never across a step or a store's I/O.
+//! time of a few map operations, never across a step or a store's I/O.
 
-use crate::{Key, KeyRange, Value, Version, Write};
+use crate::{Key, KeyRange, StoreError, Version, Write};
 use meridian_clock::Timestamp;
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What a settler writes to the store: whole installs, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settling {
     /// The installs, in order: when, and what.
-    pub installs: Vec<(Timestamp, Vec<Write>)>,
+    pub installs: Vec<(Timestamp, Arc<[Write]>)>,
     /// Bytes that letting go of them frees.
     pub bytes: usize,
     /// The position that the last of them was installed with.
     pub position: u64,
+    /// Which life of Recent they are from: after a reset they are nobody's.
+    life: u64,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Versions by key, newest first.
-    versions: BTreeMap<Key, Vec<Version>>,
+    /// Versions by key, oldest first.
+    versions: BTreeMap<Key, VecDeque<Version>>,
     /// What was installed and not yet let go of, oldest first.
     installs: VecDeque<Install>,
     bytes: usize,
     position: u64,
+    settled_through: Timestamp,
+    horizon: Timestamp,
+    life: u64,
 }
 
 struct Install {
     at: Timestamp,
-    keys: Vec<Key>,
+    writes: Arc<[Write]>,
     bytes: usize,
     position: u64,
 }
@@ -48,7 +67,11 @@ pub struct Recent {
 }
 
 /// Bookkeeping of one version beside its key and value, roughly.
-const OVERHEAD_BYTES: usize = 96;
+const OVERHEAD_BYTES: usize = 128;
+/// Installs that are let go of at once: readers wait no longer than for these.
+const INSTALLS_AT_ONCE: usize = 256;
+/// Keys that a scan looks at under the lock for each key that it may return, and some more.
+const LOOKS_PER_KEY: usize = 4;
 
 impl Recent {
     /// Nothing yet.
@@ -56,21 +79,35 @@ impl Recent {
         Self::default()
     }
 
+    /// Nothing yet, in front of a store that holds versions up to `settled_through` already and keeps none below `horizon` for
+    /// readers: see [`crate::horizon`]. Where timestamps are installed in their order, [`Recent::new`] does as well for the first.
+    pub fn before(settled_through: Timestamp, horizon: Timestamp) -> Self {
+        Recent { inner: RwLock::new(Inner { settled_through, horizon, ..Inner::default() }) }
+    }
+
     /// Adds the versions of one commit. `position` is the caller's own, and grows.
     pub fn install(&self, at: Timestamp, writes: &[Write], position: u64) {
+        let size =
+            |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES;
+        let mut install = Install { at, writes: writes.into(), bytes: writes.iter().map(size).sum(), position };
         let mut inner = self.inner.write();
         debug_assert!(position >= inner.position, "installs come in the order of agreement");
-        let mut install = Install { at, keys: Vec::with_capacity(writes.len()), bytes: 0, position };
+        let mut again = false;
         for write in writes {
-            let size = write.key.len() + write.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES;
             let versions = inner.versions.entry(write.key.clone()).or_default();
-            let place = versions.partition_point(|version| version.at > at);
+            let place = match versions.back() {
+                Some(newest) if newest.at >= at => versions.partition_point(|version| version.at < at),
+                _ => versions.len(),
+            };
             if versions.get(place).is_some_and(|version| version.at == at) {
-                continue; // The same install again, after a restart: a version is immutable.
+                again = true; // The same install once more, after a restart: a version is immutable.
+                install.bytes -= size(write);
+            } else {
+                versions.insert(place, Version { at, value: write.value.clone() });
             }
-            versions.insert(place, Version { at, value: write.value.clone() });
-            install.keys.push(write.key.clone());
-            install.bytes += size;
+        }
+        if again && install.bytes == 0 {
+            install.writes = Arc::default();
         }
         inner.bytes += install.bytes;
         inner.position = position;
@@ -79,56 +116,64 @@ impl Recent {
 
     /// The newest version of a key at or below `at`.
     pub fn get(&self, key: &[u8], at: Timestamp) -> Option<Version> {
-        let inner = self.inner.read();
-        newest(inner.versions.get(key)?, at).cloned()
+        self.look(key, at).0
     }
 
-    /// For each key of a range that has one, its newest version at or below `at`; up to `limit_keys` keys. The second
-    /// part says that there may be more beyond the last.
+    /// The newest version of a key at or below `at`, and whether the store can have no newer one.
+    pub(crate) fn look(&self, key: &[u8], at: Timestamp) -> (Option<Version>, bool) {
+        let inner = self.inner.read();
+        let version = inner.versions.get(key).and_then(|versions| newest(versions, at)).cloned();
+        let surely = version.as_ref().is_some_and(|version| version.at > inner.settled_through);
+        (version, surely)
+    }
+
+    /// For each key of a range that has one, its newest version at or below `at`; up to `limit_keys` keys and about `limit_bytes`
+    /// bytes. The second part is what was not looked at.
     pub fn scan(
         &self,
         range: &KeyRange,
         at: Timestamp,
         reverse: bool,
         limit_keys: usize,
-    ) -> (Vec<(Key, Version)>, bool) {
+        limit_bytes: usize,
+    ) -> (Vec<(Key, Version)>, Option<KeyRange>) {
         if range.is_empty() {
-            return (Vec::new(), false);
+            return (Vec::new(), None);
         }
         let inner = self.inner.read();
         let keys = match &range.end {
             Some(end) => inner.versions.range::<Key, _>(&range.start..end),
             None => inner.versions.range::<Key, _>(&range.start..),
         };
-        let mut found = Vec::new();
-        let mut visit = |(key, versions): (&Key, &Vec<Version>)| {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        let mut looks = limit_keys.saturating_mul(LOOKS_PER_KEY).saturating_add(1000);
+        let mut rest = None;
+        let mut visit = |(key, versions): (&Key, &VecDeque<Version>)| {
+            if found.len() >= limit_keys || bytes >= limit_bytes.max(1) || looks == 0 {
+                rest = Some(range.from_key(key, reverse));
+                return false;
+            }
+            looks -= 1;
             if let Some(version) = newest(versions, at) {
-                if found.len() == limit_keys {
-                    return false;
-                }
+                bytes += key.len() + version.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES;
                 found.push((key.clone(), version.clone()));
             }
             true
         };
-        let all = if reverse { keys.rev().all(&mut visit) } else { keys.into_iter().all(&mut visit) };
-        (found, !all)
+        let _ = if reverse { keys.rev().all(&mut visit) } else { keys.into_iter().all(&mut visit) };
+        (found, rest)
     }
 
     /// The oldest installs, about `limit_bytes` of them (at least one), to be written to the store. They stay visible
     /// until [`Recent::settled`].
     pub fn settling(&self, limit_bytes: usize) -> Settling {
         let inner = self.inner.read();
-        let mut settling = Settling::default();
+        let mut settling = Settling { life: inner.life, ..Settling::default() };
         for install in &inner.installs {
             if settling.bytes >= limit_bytes && !settling.installs.is_empty() {
                 break;
             }
-            let value = |key: &Key| -> Option<Value> {
-                let versions = inner.versions.get(key)?;
-                versions.iter().find(|version| version.at == install.at)?.value.clone()
-            };
-            let writes = install.keys.iter().map(|key| Write { key: key.clone(), value: value(key) }).collect();
-            settling.installs.push((install.at, writes));
+            settling.installs.push((install.at, Arc::clone(&install.writes)));
             settling.bytes += install.bytes;
             settling.position = install.position;
         }
@@ -136,17 +181,19 @@ impl Recent {
     }
 
     /// Lets go of what [`Recent::settling`] returned: the store shows it to every snapshot taken from now on.
+    /// One settler at a time.
     pub fn settled(&self, settling: &Settling) {
-        let mut inner = self.inner.write();
-        for _ in &settling.installs {
-            let install = inner.installs.pop_front().expect("only what was installed is settled");
-            inner.bytes -= install.bytes;
-            for key in &install.keys {
-                if let Some(versions) = inner.versions.get_mut(key) {
-                    versions.retain(|version| version.at != install.at);
-                    if versions.is_empty() {
-                        inner.versions.remove(key);
-                    }
+        for installs in settling.installs.chunks(INSTALLS_AT_ONCE) {
+            let mut inner = self.inner.write();
+            if inner.life != settling.life {
+                return; // A reset in between has let go of everything.
+            }
+            for (at, _) in installs {
+                inner.settled_through = inner.settled_through.max(*at);
+                let install = inner.installs.pop_front().expect("invariant: one settler, who lets go in order");
+                inner.bytes -= install.bytes;
+                for write in install.writes.iter() {
+                    inner.let_go(&write.key, *at);
                 }
             }
         }
@@ -162,12 +209,117 @@ impl Recent {
         self.inner.read().position
     }
 
+    /// Every version above this is here, if it was installed.
+    pub fn settled_through(&self) -> Timestamp {
+        self.inner.read().settled_through
+    }
+
+    /// The oldest timestamp of what is not settled yet.
+    pub fn oldest(&self) -> Option<Timestamp> {
+        self.inner.read().installs.iter().map(|install| install.at).min()
+    }
+
+    /// The oldest timestamp that can be read.
+    pub fn horizon(&self) -> Timestamp {
+        self.inner.read().horizon
+    }
+
+    /// From now on nobody reads below `horizon`. It never sinks.
+    pub fn raise_horizon(&self, horizon: Timestamp) {
+        let mut inner = self.inner.write();
+        inner.horizon = inner.horizon.max(horizon);
+    }
+
+    /// Whether what was read at `at` may be believed. Asked *after* reading: see invariant 3.
+    pub fn believe(&self, at: Timestamp) -> Result<(), StoreError> {
+        let oldest = self.horizon();
+        if at < oldest { Err(StoreError::BelowHorizon { oldest }) } else { Ok(()) }
+    }
+
     /// Forgets everything: a snapshot of the whole space has replaced it.
     pub fn reset(&self, position: u64) {
-        *self.inner.write() = Inner { position, ..Inner::default() };
+        let mut inner = self.inner.write();
+        let life = inner.life + 1;
+        // Counts as settled: the snapshot holds it, and what is installed from now on was agreed after the snapshot.
+        let (settled_through, horizon) = (inner.installs.iter().map(|install| install.at).max(), inner.horizon);
+        let settled_through = settled_through.unwrap_or_default().max(inner.settled_through);
+        *inner = Inner { position, life, settled_through, horizon, ..Inner::default() };
     }
 }
 
-fn newest(versions: &[Version], at: Timestamp) -> Option<&Version> {
-    versions.get(versions.partition_point(|version| version.at > at))
+impl Inner {
+    fn let_go(&mut self, key: &Key, at: Timestamp) {
+        let Some(versions) = self.versions.get_mut(key) else { return };
+        match versions.front() {
+            Some(oldest) if oldest.at == at => drop(versions.pop_front()),
+            _ => versions.retain(|version| version.at != at),
+        }
+        if versions.is_empty() {
+            self.versions.remove(key);
+        }
+    }
+}
+
+/// The newest version at or below `at` of versions that stand oldest first.
+fn newest(versions: &VecDeque<Version>, at: Timestamp) -> Option<&Version> {
+    match versions.back() {
+        Some(newest) if newest.at <= at => Some(newest),
+        _ => versions.get(versions.partition_point(|version| version.at <= at).checked_sub(1)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp { nanos, logical: 0, issuer: 1 }
+    }
+
+    fn write(key: &str, value: &str) -> Write {
+        Write { key: key.into(), value: Some(Value::from(value)) }
+    }
+
+    #[test]
+    fn the_same_install_twice_counts_once() {
+        let recent = Recent::new();
+        recent.install(at(1), &[write("a", "1")], 1);
+        let bytes = recent.bytes();
+        recent.install(at(1), &[write("a", "1")], 1);
+        assert_eq!(recent.bytes(), bytes);
+        recent.settled(&recent.settling(usize::MAX));
+        assert_eq!((recent.bytes(), recent.get(b"a", at(9))), (0, None));
+    }
+
+    #[test]
+    fn a_settler_who_was_overtaken_by_a_reset_lets_go_of_nothing() {
+        let recent = Recent::new();
+        recent.install(at(1), &[write("a", "1")], 1);
+        let settling = recent.settling(usize::MAX);
+        recent.reset(7);
+        recent.install(at(8), &[write("b", "8")], 8);
+        recent.settled(&settling);
+        assert_eq!(recent.get(b"b", at(9)).map(|version| version.at), Some(at(8)));
+        assert_eq!(recent.settling(usize::MAX).installs.len(), 1);
+    }
+
+    #[test]
+    fn what_comes_late_with_an_older_timestamp_finds_its_place() {
+        let recent = Recent::new();
+        for nanos in [10, 30, 20] {
+            recent.install(at(nanos), &[write("a", "x")], nanos.max(30));
+        }
+        let seen = |nanos| recent.get(b"a", at(nanos)).map(|version| version.at);
+        assert_eq!([seen(9), seen(15), seen(25), seen(35)], [None, Some(at(10)), Some(at(20)), Some(at(30))]);
+    }
+
+    #[test]
+    fn the_horizon_never_sinks() {
+        let recent = Recent::new();
+        recent.raise_horizon(at(10));
+        recent.raise_horizon(at(5));
+        assert_eq!(recent.believe(at(9)), Err(StoreError::BelowHorizon { oldest: at(10) }));
+        assert_eq!(recent.believe(at(10)), Ok(()));
+    }
 }

@@ -78,7 +78,8 @@ pub trait Store: Send + Sync {
 pub trait Snapshot: Send + Sync {
     /// The newest version of a key at or below `at`, a tombstone included.
     fn get(&self, space: SpaceId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
-    /// For each key of a range its newest version at or below `at`, tombstones included, up to a number of keys.
+    /// For each key of a range its newest version at or below `at`, tombstones included, up to a number of keys and about a number
+    /// of bytes, but at least one key.
     fn scan(
         &self,
         space: SpaceId,
@@ -86,6 +87,7 @@ pub trait Snapshot: Send + Sync {
         at: Timestamp,
         reverse: bool,
         limit_keys: usize,
+        limit_bytes: usize,
     ) -> Result<Page, StoreError>;
     /// Every version of a range in key order, up to about a number of bytes but always whole keys: what a snapshot sends, what collection looks at.
     fn versions(&self, space: SpaceId, range: &KeyRange, limit_bytes: usize) -> Result<Page, StoreError>;

@@ -102,6 +102,7 @@ impl Snapshot for View {
         at: Timestamp,
         reverse: bool,
         limit_keys: usize,
+        limit_bytes: usize,
     ) -> Result<Page, StoreError> {
         let mut newest: Vec<StoredVersion> = Vec::new();
         for found in self.within(space, range).filter(|found| found.version.at <= at) {
@@ -112,11 +113,15 @@ impl Snapshot for View {
         if reverse {
             newest.reverse();
         }
-        let rest = (newest.len() > limit_keys).then(|| match reverse {
-            false => KeyRange { start: newest[limit_keys].key.clone(), end: range.end.clone() },
-            true => KeyRange { start: range.start.clone(), end: Some(newest[limit_keys].key.successor()) },
-        });
-        newest.truncate(limit_keys);
+        let mut bytes = 0;
+        let fits = |found: &StoredVersion| {
+            let before = bytes;
+            bytes += found.key.len() + found.version.value.as_ref().map_or(0, |value| value.len()) + 16;
+            before < limit_bytes.max(1)
+        };
+        let count = newest.iter().take(limit_keys).map(fits).take_while(|fits| *fits).count();
+        let rest = newest.get(count).map(|next| range.from_key(&next.key, reverse));
+        newest.truncate(count);
         Ok(Page { versions: newest, rest })
     }
 

@@ -1,7 +1,7 @@
 //! How a version's key lies in the B-tree: space, key, and the timestamp turned around, so that the newest comes first.
 
 use meridian_clock::Timestamp;
-use meridian_mvcc::SpaceId;
+use meridian_mvcc::{KeyRange, SpaceId};
 use std::cmp::Ordering;
 
 const SPACE: usize = 8;
@@ -50,11 +50,17 @@ impl redb::Key for VersionKey {
 /// The key of a version.
 pub(crate) fn encode(space: SpaceId, key: &[u8], at: Timestamp) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SPACE + key.len() + STAMP);
+    encode_into(&mut bytes, space, key, at);
+    bytes
+}
+
+/// The key of a version, in place of what the buffer held.
+pub(crate) fn encode_into(bytes: &mut Vec<u8>, space: SpaceId, key: &[u8], at: Timestamp) {
+    bytes.clear();
     bytes.extend_from_slice(&space.database.to_be_bytes());
     bytes.extend_from_slice(&space.shard.to_be_bytes());
     bytes.extend_from_slice(key);
     bytes.extend(at.to_be_bytes().map(|byte| !byte));
-    bytes
 }
 
 /// The parts of a key: where in the space, and when.
@@ -63,9 +69,26 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(&[u8], Timestamp)> {
     Some((rest.get(SPACE..)?, Timestamp::from_be_bytes(stamp.map(|byte| !byte))))
 }
 
-/// The space of a key.
-pub(crate) fn space(bytes: &[u8]) -> Option<SpaceId> {
-    let (database, rest) = bytes.split_first_chunk::<4>()?;
-    let (shard, _) = rest.split_first_chunk::<4>()?;
-    Some(SpaceId { database: u32::from_be_bytes(*database), shard: u32::from_be_bytes(*shard) })
+/// From the first version of a range of keys, inclusive, to the first beyond it, exclusive.
+pub(crate) fn bounds(space: SpaceId, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
+    let start = encode(space, &range.start, Timestamp::MAX);
+    let end = match &range.end {
+        Some(end) => encode(space, end, Timestamp::MAX),
+        None => space_bounds(space).1,
+    };
+    (start, end)
+}
+
+/// From the first version of a space, inclusive, to the first beyond it, exclusive.
+pub(crate) fn space_bounds(space: SpaceId) -> (Vec<u8>, Vec<u8>) {
+    let number = (u64::from(space.database) << 32) | u64::from(space.shard);
+    let end = match number.checked_add(1) {
+        Some(next) => {
+            let next = SpaceId { database: (next >> 32) as u32, shard: next as u32 };
+            encode(next, &[], Timestamp::MAX)
+        }
+        // No machine has the last space: its number is reserved by the log.
+        None => vec![u8::MAX; SPACE + 1 + STAMP],
+    };
+    (encode(space, &[], Timestamp::MAX), end)
 }

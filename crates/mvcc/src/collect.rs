@@ -1,0 +1,127 @@
+//! Removing versions that nobody may read any more.
+//!
+//! ```text
+//! time
+//!  40 |    a3
+//! ----+---- horizon 30: reads at 30 and later must see what they saw
+//!  25 |            d  tombstone         goes: nothing below it stays, so that *absent* says the same
+//!  20 |    a2      d1                   a2 stays, it is what a read at 30 sees; d1 goes
+//!  10 |    a1      b1                   a1 goes, b1 stays
+//!     +--------------------
+//! ```
+//!
+//! Invariants:
+//! 1. A read at or above the horizon answers the same before, during and after a collection.
+//! 2. A read below the horizon is refused, never answered from what happens to be left: readers are told of the horizon first
+//!    ([`Recent::raise_horizon`]), and the horizon is written to the store in the same batch as the first removals.
+//! 3. The horizon does not pass what Recent has not settled: a tombstone is not removed above a version that comes later.
+//!
+//! Incremental: chunk by chunk over the keys, each chunk a batch of its own; a collection that is broken off is simply begun again.
+
+use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
+use meridian_clock::Timestamp;
+
+/// The name of the fact that holds a space's horizon.
+pub const HORIZON: &str = "horizon";
+
+/// The oldest timestamp at which a space can be read, as its store knows it: what a new [`Recent`] is told.
+pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreError> {
+    let Some(bytes) = store.fact(space, HORIZON)? else { return Ok(Timestamp::ZERO) };
+    let bytes = <[u8; 16]>::try_from(bytes).map_err(|found| StoreError::Damaged {
+        file: format!("the horizon of space {}/{}", space.database, space.shard),
+        what: format!("it has {} bytes instead of 16", found.len()),
+    })?;
+    Ok(Timestamp::from_be_bytes(bytes))
+}
+
+/// One pass over a space's versions.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    space: SpaceId,
+    horizon: Timestamp,
+    left: Option<KeyRange>,
+    told: bool,
+}
+
+impl Collector {
+    /// Begins a pass that removes what no read at or above `horizon` needs. From now on nobody reads below it.
+    ///
+    /// The caller knows that no version at or below `horizon` is still to be installed (it is below the safe time).
+    pub fn begin(recent: &Recent, space: SpaceId, horizon: Timestamp) -> Self {
+        let horizon = recent.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(recent.horizon());
+        recent.raise_horizon(horizon);
+        Collector { space, horizon, left: Some(KeyRange::all()), told: false }
+    }
+
+    /// The horizon of this pass.
+    pub fn horizon(&self) -> Timestamp {
+        self.horizon
+    }
+
+    /// The next batch, to be applied before the next step; `None` when the pass is done. It looks at about `limit_bytes` of versions, so
+    /// that a batch may well be empty: it need not be applied then.
+    pub fn step(&mut self, snapshot: &dyn Snapshot, limit_bytes: usize) -> Result<Option<Batch>, StoreError> {
+        let Some(range) = self.left.take() else { return Ok(None) };
+        let page = match snapshot.versions(self.space, &range, limit_bytes) {
+            Ok(page) => page,
+            Err(error) => {
+                self.left = Some(range);
+                return Err(error);
+            }
+        };
+        self.left = page.rest;
+        let mut batch = Batch { space: self.space, ..Batch::default() };
+        if !self.told {
+            batch.facts.push((HORIZON, self.horizon.to_be_bytes().to_vec()));
+            self.told = true;
+        }
+        for versions in page.versions.chunk_by(|a, b| a.key == b.key) {
+            let superseded = superseded(versions, self.horizon);
+            batch.removals.extend(superseded.iter().map(|found| (found.key.clone(), found.version.at)));
+        }
+        Ok(Some(batch))
+    }
+}
+
+/// Of one key's versions, newest first, those that no read at or above the horizon needs.
+fn superseded(versions: &[StoredVersion], horizon: Timestamp) -> &[StoredVersion] {
+    let below = &versions[versions.partition_point(|found| found.version.at > horizon)..];
+    match below.first() {
+        Some(seen) if seen.version.value.is_some() => &below[1..],
+        _ => below,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, Value, Version};
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp { nanos, logical: 0, issuer: 1 }
+    }
+
+    fn versions(of: &[(u64, bool)]) -> Vec<StoredVersion> {
+        let version = |(nanos, live): &(u64, bool)| Version { at: at(*nanos), value: live.then(|| Value::from("v")) };
+        of.iter().map(|found| StoredVersion { key: Key::from("k"), version: version(found) }).collect()
+    }
+
+    fn removed(of: &[(u64, bool)], horizon: u64) -> Vec<u64> {
+        superseded(&versions(of), at(horizon)).iter().map(|found| found.version.at.nanos).collect()
+    }
+
+    #[test]
+    fn the_version_that_the_horizon_sees_stays() {
+        assert_eq!(removed(&[(40, true), (20, true), (10, true)], 30), [10]);
+        assert_eq!(removed(&[(30, true), (20, true)], 30), [20]);
+        assert_eq!(removed(&[(40, true)], 30), [0; 0]);
+        assert_eq!(removed(&[(10, true)], 30), [0; 0]);
+    }
+
+    #[test]
+    fn a_tombstone_goes_with_what_it_hides() {
+        assert_eq!(removed(&[(25, false), (20, true)], 30), [25, 20]);
+        assert_eq!(removed(&[(40, true), (25, false)], 30), [25]);
+        assert_eq!(removed(&[(35, false), (20, true), (10, true)], 30), [10]);
+    }
+}
