@@ -73,13 +73,15 @@ impl Blocks {
         if begun && word(&first, OWN + 8) > FORMAT && word(&first, SECTOR - 4) == header_sum(&first) {
             return Err(Unopened::Newer(word(&first, OWN + 8)));
         }
-        let finished = begun && first.starts_with(ENGINE);
-        if !finished && blocks.untouched(length).map_err(Unopened::Io)? {
-            blocks.file.set_len(0).map_err(Unopened::Io)?;
-        } else if word(&first, SECTOR - 4) != header_sum(&first) || !finished {
-            return Err(Unopened::Damaged("its first 512 bytes do not check".to_owned()));
+        let checks = begun && word(&first, SECTOR - 4) == header_sum(&first);
+        if checks && first.starts_with(ENGINE) {
+            return Ok(blocks);
         }
-        Ok(blocks)
+        if (checks || first == [0; SECTOR]) && blocks.untouched(length).map_err(Unopened::Io)? {
+            blocks.file.set_len(0).map_err(Unopened::Io)?;
+            return Ok(blocks);
+        }
+        Err(Unopened::Damaged("its first 512 bytes do not check".to_owned()))
     }
 
     /// Whether no block was ever written durably.

@@ -1,32 +1,45 @@
-//! Recent and the store together, against a naive twin; the engine over a disk that crashes.
+//! Recent, the store and collection together, against a naive twin that keeps everything.
 
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
-use meridian_mvcc::{Batch, Key, KeyRange, Recent, SpaceId, Store, StoredVersion, Value, Version, Write, read, scan};
+use meridian_mvcc::{
+    Batch, Collector, Key, KeyRange, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version, Write, horizon,
+    read, scan,
+};
 use meridian_store::{MemoryStore, RedbStore};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const SPACE: SpaceId = SpaceId { database: 1, shard: 0 };
 
-fn stamp(nanos: u64) -> Timestamp {
-    Timestamp { nanos, logical: 0, issuer: 1 }
+/// Tenths of a step, so that an install may come late with a timestamp between others.
+fn stamp(tenths: u64) -> Timestamp {
+    Timestamp { nanos: tenths, logical: 0, issuer: 1 }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Install(Vec<(u8, Option<u8>)>),
+    /// Some writes, with a timestamp so many tenths behind the newest.
+    Install(u64, Vec<(u8, Option<u8>)>),
     Settle(usize),
+    /// Collects below a horizon so many tenths behind the newest, in chunks of so many bytes.
+    Collect(u64, usize),
+    /// A node that comes back: Recent begins empty, and is told what the store knows.
+    Restart,
     Get(u8, u64),
     Scan(u8, u8, u64, bool, usize, usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let writes = || prop::collection::vec((0..12u8, prop::option::weighted(0.7, any::<u8>())), 1..4);
     prop_oneof![
-        3 => prop::collection::vec((0..12u8, prop::option::weighted(0.8, any::<u8>())), 1..4).prop_map(Step::Install),
-        1 => (1..400usize).prop_map(Step::Settle),
-        2 => (0..12u8, 0..60u64).prop_map(|(key, at)| Step::Get(key, at)),
-        3 => (0..12u8, 0..13u8, 0..60u64, any::<bool>(), 1..5usize, 1..40usize)
+        6 => writes().prop_map(|writes| Step::Install(0, writes)),
+        2 => (1..35u64, writes()).prop_map(|(late, writes)| Step::Install(late, writes)),
+        3 => (1..600usize).prop_map(Step::Settle),
+        2 => (0..80u64, 1..300usize).prop_map(|(back, bytes)| Step::Collect(back, bytes)),
+        1 => Just(Step::Restart),
+        5 => (0..12u8, 0..600u64).prop_map(|(key, at)| Step::Get(key, at)),
+        6 => (0..12u8, 0..13u8, 0..600u64, any::<bool>(), 1..5usize, 1..40usize)
             .prop_map(|(a, b, at, reverse, rows, bytes)| Step::Scan(a, b, at, reverse, rows, bytes)),
     ]
 }
@@ -48,44 +61,77 @@ fn settle(recent: &Recent, store: &dyn Store, limit: usize) {
     recent.settled(&settling);
 }
 
+fn collect(recent: &Recent, store: &dyn Store, at: Timestamp, limit_bytes: usize) {
+    let mut collector = Collector::begin(recent, SPACE, at);
+    while let Some(batch) = collector.step(&*store.snapshot().unwrap(), limit_bytes).unwrap() {
+        store.apply(batch).unwrap();
+    }
+}
+
+type Twin = BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>;
+
+/// What a read at a moment sees of a key.
+fn live(versions: &BTreeMap<Timestamp, Option<Value>>, at: Timestamp) -> Option<(Timestamp, Value)> {
+    let (at, value) = versions.range(..=at).next_back()?;
+    Some((*at, value.clone()?))
+}
+
 fn run(steps: &[Step], store: &dyn Store) {
-    let recent = Recent::new();
-    let mut twin: BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>> = BTreeMap::new();
-    let mut now = 0;
+    let mut recent = Recent::new();
+    let mut twin = Twin::new();
+    let mut now = 0u64;
     for step in steps {
         match step {
-            Step::Install(writes) => {
-                now += 1;
+            Step::Install(late, writes) => {
+                now += 10;
+                // A late one is told apart by its last digit, and comes before nothing that was collected.
+                let at = stamp((now - 10).saturating_sub(*late) / 10 * 10 + 1 + now / 10 % 9);
+                let taken = twin.values().any(|versions| versions.contains_key(&at));
+                let at = if *late > 0 && at > recent.horizon() && !taken { at } else { stamp(now) };
                 let writes: BTreeMap<Key, Option<Value>> = writes
                     .iter()
                     .map(|(number, value)| (key(*number), value.map(|value| Value::from(vec![value; 3]))))
                     .collect();
                 let writes: Vec<Write> = writes.into_iter().map(|(key, value)| Write { key, value }).collect();
-                recent.install(stamp(now), &writes, now);
+                recent.install(at, &writes, now);
                 for write in writes {
-                    twin.entry(write.key).or_default().insert(stamp(now), write.value);
+                    twin.entry(write.key).or_default().insert(at, write.value);
                 }
             }
             Step::Settle(limit) => settle(&recent, store, *limit),
+            Step::Collect(back, bytes) => collect(&recent, store, stamp(now.saturating_sub(*back)), *bytes),
+            Step::Restart => {
+                while recent.bytes() > 0 {
+                    settle(&recent, store, usize::MAX);
+                }
+                recent = Recent::before(stamp(now), horizon(store, SPACE).unwrap());
+            }
             Step::Get(number, at) => {
-                let key = key(*number);
-                let expected = twin.get(&key).and_then(|versions| versions.range(..=stamp(*at)).next_back());
-                let expected = expected.map(|(at, value)| Version { at: *at, value: value.clone() });
-                assert_eq!(read(&recent, store, SPACE, &key, stamp(*at)).unwrap(), expected);
+                let (key, at) = (key(*number), stamp(*at));
+                let found = read(&recent, store, SPACE, &key, at);
+                if at < recent.horizon() {
+                    assert_eq!(found, Err(StoreError::BelowHorizon { oldest: recent.horizon() }));
+                    continue;
+                }
+                let found = found.unwrap().and_then(|version| Some((version.at, version.value?)));
+                assert_eq!(found, twin.get(&key).and_then(|versions| live(versions, at)));
             }
             Step::Scan(a, b, at, reverse, rows, bytes) => {
                 let range = KeyRange { start: key(*a), end: (*b < 12).then(|| key(*b)) };
-                let live = |(key, versions): (&Key, &BTreeMap<Timestamp, Option<Value>>)| {
-                    let value = versions.range(..=stamp(*at)).next_back()?.1.clone()?;
-                    range.contains(key).then(|| (key.clone(), value))
-                };
-                let mut expected: Vec<(Key, Value)> = twin.iter().filter_map(live).collect();
+                let at = stamp(*at);
+                if at < recent.horizon() {
+                    assert!(scan(&recent, store, SPACE, &range, at, *reverse, *rows, *bytes).is_err());
+                    continue;
+                }
+                let keys = twin.iter().filter(|(key, _)| range.contains(key));
+                let mut expected: Vec<(Key, Value)> =
+                    keys.filter_map(|(key, versions)| Some((key.clone(), live(versions, at)?.1))).collect();
                 if *reverse {
                     expected.reverse();
                 }
                 let (mut found, mut rest) = (Vec::new(), Some(range.clone()));
                 while let Some(left) = rest {
-                    let chunk = scan(&recent, store, SPACE, &left, stamp(*at), *reverse, *rows, *bytes).unwrap();
+                    let chunk = scan(&recent, store, SPACE, &left, at, *reverse, *rows, *bytes).unwrap();
                     assert!(chunk.rows.len() <= *rows);
                     found.extend(chunk.rows);
                     rest = chunk.rest;
@@ -94,82 +140,88 @@ fn run(steps: &[Step], store: &dyn Store) {
             }
         }
     }
+    while recent.bytes() > 0 {
+        settle(&recent, store, usize::MAX);
+    }
+    collect(&recent, store, stamp(now), 100);
+    let left = store.snapshot().unwrap().versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
+    let live = twin.values().filter(|versions| live(versions, stamp(now)).is_some()).count();
+    assert_eq!(left.len(), live, "what is left when all but the newest is collected");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn merged_reads_agree_with_a_sorted_map(steps in prop::collection::vec(step(), 1..60)) {
+    fn merged_reads_agree_with_a_sorted_map(steps in prop::collection::vec(step(), 1..80)) {
         run(&steps, &MemoryStore::new());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_engine_agrees_with_a_sorted_map(steps in prop::collection::vec(step(), 1..40)) {
+    fn the_engine_agrees_with_a_sorted_map(steps in prop::collection::vec(step(), 1..80)) {
         run(&steps, &RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap());
     }
 }
 
-fn one(key: &str, nanos: u64) -> Batch {
-    let version = Version { at: stamp(nanos), value: Some(Value::from("x")) };
-    let versions = vec![StoredVersion { key: Key::from(key), version }];
-    Batch { space: SPACE, versions, facts: vec![("applied", nanos.to_be_bytes().to_vec())], ..Batch::default() }
-}
-
+/// Rows of which each has more versions than a scan steps over one by one.
 #[test]
-fn a_crash_leaves_the_last_checkpoint() {
-    for seed in 0..24u64 {
-        let disk = MemoryDisk::new();
-        let store = RedbStore::open(&disk, 1 << 20).unwrap();
-        let mut checkpoint = 0;
-        for nanos in 1..40 {
-            store.apply(one(&format!("k{nanos}"), nanos)).unwrap();
-            if (nanos + seed).is_multiple_of(7) {
-                store.checkpoint().unwrap();
-                checkpoint = nanos;
+fn hot_rows_are_scanned_in_both_directions_at_every_time() {
+    let stores: [Box<dyn Store>; 2] =
+        [Box::new(RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap()), Box::new(MemoryStore::new())];
+    for store in stores {
+        let version = |row: u64, at: u64| StoredVersion {
+            key: Key::from(row.to_be_bytes().to_vec()),
+            version: Version { at: stamp(at), value: Some(Value::from(vec![row as u8, at as u8])) },
+        };
+        let versions = (0..30).flat_map(|row| (0..50).map(move |at| version(row, at * 30 + row))).collect();
+        store.apply(Batch { space: SPACE, versions, ..Batch::default() }).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        for at in [0, 7, 29, 200, 800, 1500] {
+            let newest = |row: u64| (at >= row).then(|| version(row, ((at - row) / 30).min(49) * 30 + row));
+            let mut expected: Vec<StoredVersion> = (0..30).filter_map(newest).collect();
+            for reverse in [false, true] {
+                let page = snapshot.scan(SPACE, &KeyRange::all(), stamp(at), reverse, 100, usize::MAX).unwrap();
+                assert_eq!((page.versions, page.rest), (expected.clone(), None), "at {at}, reverse {reverse}");
+                expected.reverse();
             }
         }
-        // The crash comes first: closing the store in order would be a checkpoint.
-        let mut sector = seed;
-        disk.crash(|| {
-            sector = sector.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            sector >> 63 == 0
-        });
-        let after = disk_copy(&disk);
-        drop(store);
-        let store = RedbStore::open(&after, 1 << 20).unwrap();
-        let applied = store
-            .fact(SPACE, "applied")
-            .unwrap()
-            .map_or(0, |fact| u64::from_be_bytes(fact.try_into().expect("eight bytes")));
-        assert_eq!(applied, checkpoint, "seed {seed}");
-        let page = store.snapshot().unwrap().versions(SPACE, &KeyRange::all(), usize::MAX).unwrap();
-        assert_eq!(page.versions.len() as u64, applied, "seed {seed}");
     }
-}
-
-/// The disk as it is now: what a store that is still open does later does not reach it.
-fn disk_copy(disk: &MemoryDisk) -> MemoryDisk {
-    use meridian_log::Disk;
-    let copy = MemoryDisk::new();
-    for name in disk.list().unwrap() {
-        let file = disk.open(&name).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        copy.open(&name).unwrap().write_at(0, &bytes).unwrap();
-    }
-    copy
 }
 
 #[test]
-fn a_dropped_space_is_gone_and_its_neighbour_stays() {
+fn a_scan_returns_no_more_bytes_than_asked_for() {
     let store = RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap();
-    let other = SpaceId { database: 2, shard: 0 };
-    store.apply(one("a", 1)).unwrap();
-    store.apply(Batch { space: other, ..one("a", 2) }).unwrap();
-    store.drop_space(SPACE).unwrap();
+    let recent = Recent::new();
+    for row in 0..100u64 {
+        let write = Write { key: row.to_be_bytes().to_vec().into(), value: Some(Value::from(vec![0; 10_000])) };
+        recent.install(stamp(row), &[write], row);
+        if row == 50 {
+            settle(&recent, &store, usize::MAX);
+        }
+    }
+    let chunk = scan(&recent, &store, SPACE, &KeyRange::all(), Timestamp::MAX, false, usize::MAX, 30_000).unwrap();
+    assert_eq!(chunk.rows.len(), 3);
+    assert!(chunk.rest.is_some());
+}
+
+#[test]
+fn a_dropped_space_is_gone_and_its_neighbours_stay() {
+    let store = RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap();
+    let version =
+        StoredVersion { key: Key::from("a"), version: Version { at: stamp(1), value: Some(Value::from("x")) } };
+    let facts = vec![("applied", vec![1])];
+    let spaces = [(1, 0), (1, 1), (1, 2)].map(|(database, shard)| SpaceId { database, shard });
+    for space in spaces {
+        let versions = vec![version.clone()];
+        store.apply(Batch { space, versions, removals: Vec::new(), facts: facts.clone() }).unwrap();
+    }
+    store.drop_space(spaces[1]).unwrap();
     let snapshot = store.snapshot().unwrap();
-    assert_eq!(snapshot.get(SPACE, b"a", Timestamp::MAX).unwrap(), None);
-    assert_eq!(snapshot.get(other, b"a", Timestamp::MAX).unwrap().map(|version| version.at), Some(stamp(2)));
-    assert_eq!(store.fact(SPACE, "applied").unwrap(), None);
+    let there = |space| snapshot.get(space, b"a", Timestamp::MAX).unwrap().is_some();
+    assert_eq!(spaces.map(there), [true, false, true]);
+    assert_eq!(spaces.map(|space| store.fact(space, "applied").unwrap().is_some()), [true, false, true]);
 }

@@ -1,0 +1,195 @@
+//! The engine over a disk that crashes, rots, fills up and fails.
+
+use meridian_clock::Timestamp;
+use meridian_log::{Disk, Faults, MemoryDisk};
+use meridian_mvcc::{Batch, Key, KeyRange, SpaceId, Store, StoreError, StoredVersion, Value, Version};
+use meridian_store::RedbStore;
+
+const SPACE: SpaceId = SpaceId { database: 1, shard: 0 };
+const CACHE: usize = 1 << 20;
+/// Of which the engine writes half while a transaction goes on.
+const SMALL_CACHE: usize = 64 << 10;
+
+fn stamp(nanos: u64) -> Timestamp {
+    Timestamp { nanos, logical: 0, issuer: 1 }
+}
+
+/// The versions of one step: some new keys, some new versions of old keys.
+fn versions(step: u64) -> Vec<StoredVersion> {
+    let version = |key: String| StoredVersion {
+        key: Key::from(&*key),
+        version: Version { at: stamp(step), value: Some(Value::from(step.to_be_bytes().repeat(20))) },
+    };
+    (0..10).map(|number| version(format!("hot{number}"))).chain([version(format!("k{step}"))]).collect()
+}
+
+fn batch(step: u64) -> Batch {
+    let facts = vec![("applied", step.to_be_bytes().to_vec())];
+    Batch { space: SPACE, versions: versions(step), removals: Vec::new(), facts }
+}
+
+/// Up to which step a store is complete; it must hold exactly these steps.
+fn complete(store: &RedbStore) -> Result<u64, StoreError> {
+    let fact = store.fact(SPACE, "applied")?;
+    let applied = fact.map_or(0, |fact| u64::from_be_bytes(fact.try_into().expect("eight bytes")));
+    let mut expected: Vec<StoredVersion> = (1..=applied).flat_map(versions).collect();
+    expected.sort_by(|a, b| a.key.cmp(&b.key).then(b.version.at.cmp(&a.version.at)));
+    let page = store.snapshot()?.versions(SPACE, &KeyRange::all(), usize::MAX)?;
+    assert!(page.versions == expected, "the store says that it is complete up to {applied}");
+    Ok(applied)
+}
+
+/// A small generator, so that a seed means the same for ever.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+#[test]
+fn the_power_may_fail_at_any_time_and_leaves_a_checkpoint() {
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let disk = MemoryDisk::new();
+        let mut durable = 0;
+        for life in 0..6 {
+            let context = format!("seed {seed}, life {life}");
+            disk.fail_power_after(dice.roll(120));
+            let mut asked = durable;
+            match RedbStore::open(&disk, SMALL_CACHE) {
+                Ok(store) => {
+                    let found = complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
+                    assert!(found >= durable, "{context}: {found}, and {durable} was durable");
+                    (durable, asked) = (found, found);
+                    for step in found + 1.. {
+                        if store.apply(batch(step)).is_err() {
+                            break;
+                        }
+                        if dice.roll(4) == 0 {
+                            asked = step;
+                            if store.checkpoint().is_err() {
+                                break;
+                            }
+                            durable = step;
+                        }
+                    }
+                }
+                Err(StoreError::Disk { .. }) => {}
+                Err(error) => panic!("{context}: {error}"),
+            }
+            disk.crash(|| dice.roll(2) == 0);
+            let store = RedbStore::open(&disk, CACHE).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let found = complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert!(found == durable || found == asked, "{context}: {found}, neither {durable} nor {asked}");
+            durable = found;
+        }
+    }
+}
+
+#[test]
+fn what_was_applied_and_not_synced_is_there_after_an_orderly_end() {
+    let disk = MemoryDisk::new();
+    let store = RedbStore::open(&disk, CACHE).unwrap();
+    for step in 1..=5 {
+        store.apply(batch(step)).unwrap();
+    }
+    drop(store);
+    assert_eq!(complete(&RedbStore::open(&disk, CACHE).unwrap()), Ok(5));
+}
+
+/// A store whose file was left in order, or by a crash after a checkpoint.
+fn built(in_order: bool) -> (MemoryDisk, u64) {
+    let disk = MemoryDisk::new();
+    let store = RedbStore::open(&disk, CACHE).unwrap();
+    for step in 1..=60 {
+        store.apply(batch(step)).unwrap();
+    }
+    store.checkpoint().unwrap();
+    if !in_order {
+        disk.crash(|| false);
+    }
+    drop(store);
+    let length = disk.open("store.redb").unwrap().len().unwrap();
+    (disk, length)
+}
+
+#[test]
+fn a_flipped_bit_is_refused_or_touches_nothing() {
+    for in_order in [true, false] {
+        let (disk, length) = built(in_order);
+        let mut original = vec![0; length as usize];
+        disk.open("store.redb").unwrap().read_at(0, &mut original).unwrap();
+        let mut refused = 0;
+        // Each byte of the header's sector, and a byte of each other sector that holds anything.
+        let others =
+            original.chunks(512).enumerate().skip(1).filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
+        let places = (0..512).chain(others.map(|(at, _)| at * 512 + (at * 77 + 13) % 512));
+        for place in places {
+            let disk = MemoryDisk::new();
+            disk.open("store.redb").unwrap().write_at(0, &original).unwrap();
+            disk.rot("store.redb", place as u64, 1 << (place % 8));
+            match RedbStore::open(&disk, CACHE).and_then(|store| complete(&store)) {
+                Ok(found) => assert_eq!(found, 60, "byte {place}"),
+                Err(StoreError::Damaged { file, what }) => {
+                    assert_eq!(file, "store.redb");
+                    assert!(what.contains("Nothing was repaired"), "{what}");
+                    refused += 1;
+                }
+                Err(error) => panic!("byte {place}: {error}"),
+            }
+        }
+        assert!(refused >= 512, "only {refused} flips were noticed");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    for (content, words) in [
+        (b"#!/bin/sh\n".repeat(2000), "do not check"),
+        (vec![0xff; 100], "do not check"),
+        (vec![1; 8192], "do not check"),
+    ] {
+        let disk = MemoryDisk::new();
+        disk.open("store.redb").unwrap().write_at(0, &content).unwrap();
+        let error = RedbStore::open(&disk, CACHE).map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("store.redb") && error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_batches_and_reads_go_on() {
+    let disk = MemoryDisk::new();
+    let store = RedbStore::open(&disk, CACHE).unwrap();
+    store.apply(batch(1)).unwrap();
+    disk.set_full(true);
+    assert_eq!(store.apply(batch(2)), Err(StoreError::Full { file: "store.redb".to_owned() }));
+    assert_eq!(store.checkpoint(), Err(StoreError::Full { file: "store.redb".to_owned() }));
+    assert_eq!(complete(&store), Ok(1));
+    disk.set_full(false);
+    store.apply(batch(2)).unwrap();
+    store.checkpoint().unwrap();
+    disk.crash(|| false);
+    drop(store);
+    assert_eq!(complete(&RedbStore::open(&disk, CACHE).unwrap()), Ok(2));
+}
+
+#[test]
+fn a_disk_that_fails_is_named_and_a_restart_finds_the_checkpoint() {
+    let disk = MemoryDisk::new();
+    let store = RedbStore::open(&disk, CACHE).unwrap();
+    store.apply(batch(1)).unwrap();
+    store.checkpoint().unwrap();
+    disk.set_faults(Faults { syncs: true, ..Faults::default() });
+    store.apply(batch(2)).unwrap();
+    assert!(matches!(store.checkpoint(), Err(StoreError::Disk { .. })));
+    disk.set_faults(Faults::default());
+    let error = store.apply(batch(3)).unwrap_err().to_string();
+    assert!(error.contains("restart this node"), "{error}");
+    disk.crash(|| true);
+    drop(store);
+    let found = complete(&RedbStore::open(&disk, CACHE).unwrap()).unwrap();
+    assert!(found == 1 || found == 2, "{found}");
+}
