@@ -68,9 +68,11 @@ impl Node {
                         self.disk.push(record);
                         durable = Some(position);
                     }
-                    Do::Do(Effect::Install { at, index, term, .. }) => {
+                    Do::Do(Effect::Install { at, index, term, writes }) => {
                         (self.applied, self.newest) = ((index, term), at);
-                        self.said.push(Reply::Committed { id: 0, at });
+                        if !writes.is_empty() {
+                            self.said.push(Reply::Committed { id: 0, at });
+                        }
                     }
                     Do::Do(Effect::Serve { id, term, at, .. }) => {
                         self.said.push(Reply::Rows { id, term, at, rows: Vec::new(), rest: None });
@@ -219,6 +221,32 @@ fn the_future_is_not_promised() {
     let said = node.ask(3, 2, Some(term), write("a"));
     let [Reply::Committed { id: 0, at }] = said.as_slice() else { panic!("{said:?}") };
     assert!(*at > past, "I4");
+}
+
+#[test]
+fn a_promise_outlives_the_log_in_which_it_stood() {
+    let mut node = serving(1_000_000 * MS);
+    let promised = Timestamp::end_of(node.now);
+    let range = KeyRange::all();
+    node.ask(1, 1, None, Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1 });
+    node.disk.clear(); // the store is checkpointed and the log let go
+    node.boot(node.now - 500 * MS, node.applied);
+    node.pass(600 * MS);
+    let term = node.read(2, "a");
+    node.ask(2, 2, Some(term), write("a"));
+    node.pass(20 * MS);
+    assert!(committed(&node.said).expect("it committed") > promised, "I4");
+}
+
+#[test]
+fn a_commit_of_nothing_adds_nothing_to_the_log() {
+    let mut node = serving(1_000_000 * MS);
+    let term = node.read(1, "a");
+    let before = node.disk.len();
+    let said = node.ask(1, 2, Some(term), Ask::Commit { writes: Vec::new() });
+    assert!(matches!(said.as_slice(), [Reply::Committed { id: 2, .. }]), "{said:?}");
+    assert_eq!(node.disk.len(), before);
+    node.read(2, "a"); // its lock is free
 }
 
 #[test]

@@ -244,7 +244,8 @@ impl Group {
         group.durable = group.log.last().0;
         group.persisted = group.durable;
         (group.durable_grant, group.written_grant) = (group.grant, group.grant);
-        if group.config.members.len() == 1 {
+        let first = group.config.members.iter().min() == Some(&group.config.me);
+        if group.config.members.len() == 1 || group.is_new() && first {
             out.arm(Timer::Election, now.boot_ns);
         } else {
             group.arm_election(now, out);
@@ -415,8 +416,14 @@ impl Group {
 
     // ------------------------------------------------------------------------------------------------------ elections
 
+    /// Never had a leader, as far as this member has heard: nobody is silent, somebody has to begin.
+    fn is_new(&self) -> bool {
+        self.term == Term(0) && self.leader.is_none()
+    }
+
     fn arm_election(&mut self, now: Reading, out: &mut Outbox<Group>) {
-        let patience = self.config.election_timeout_ns + self.rng.random_range(0..=self.config.election_timeout_ns);
+        let least = self.config.election_timeout_ns / if self.is_new() { 8 } else { 1 };
+        let patience = least + self.rng.random_range(0..=least);
         out.arm(Timer::Election, now.boot_ns + patience);
     }
 

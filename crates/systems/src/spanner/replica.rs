@@ -51,7 +51,7 @@ pub enum Effect {
     Install {
         /// The commit timestamp.
         at: Timestamp,
-        /// The versions.
+        /// The versions; none of a floor.
         writes: Vec<Write>,
         /// The entry's place in the log.
         index: Index,
@@ -112,6 +112,8 @@ struct Pending {
 
 /// How many outcomes are remembered for requests that are repeated.
 const OUTCOMES: usize = 10_000;
+/// Attempts that are remembered although they hold nothing here.
+const IDLE_ATTEMPTS: usize = 10_000;
 
 /// A member of a database's group.
 pub struct Replica {
@@ -351,11 +353,13 @@ impl Replica {
             Ask::Commit { .. } => {
                 if let Some(at) = self.outcomes.get(&transaction).copied() {
                     // A repeated request: answered like the first, once that has passed (Trap A.5-11).
-                    if now.interval.after(at.nanos) {
-                        out.send(from, Message::Answer(Reply::Committed { id, at }));
+                    match self.passing.iter_mut().find(|(_, passing, _)| *passing == transaction) {
+                        Some((_, _, asked)) => *asked = Some((from, id)),
+                        None => out.send(from, Message::Answer(Reply::Committed { id, at })),
                     }
                     return;
                 }
+                // One that names no leadership cannot be told from its own echo: gateways name one always.
                 let strange = !self.live.contains_key(&transaction);
                 if strange && request.term.is_some_and(|term| term <= self.forgotten.0) {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
@@ -425,6 +429,15 @@ impl Replica {
                 return self.wait(now, ticket, pending, verdicts, out);
             }
             pending.locked += 1;
+        }
+        let leads = self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
+        if pending.locked == 0 && leads {
+            // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
+            // what stood at `visible`: nothing has to be agreed on.
+            let (id, at) = (pending.request.id, self.visible);
+            out.send(pending.from, Message::Answer(Reply::Committed { id, at }));
+            self.live.remove(&who);
+            return self.forget(now, who, out);
         }
         self.locks.committing(who);
         self.ready.push_back(pending);
@@ -558,7 +571,11 @@ impl Replica {
     fn on_agreed(&mut self, entry: Entry, out: &mut Outbox<Replica>) {
         match Agreed::decode(&entry.payload) {
             Ok(None) => {}
-            Ok(Some(Agreed::Floor { at })) => self.agreed = self.agreed.max(at),
+            Ok(Some(Agreed::Floor { at })) => {
+                // An install of nothing: the promise moves to the store with the position, and outlives the log.
+                self.agreed = self.agreed.max(at);
+                out.act(Effect::Install { at, writes: Vec::new(), index: entry.index, term: entry.term });
+            }
             Ok(Some(Agreed::Commit { at, transaction, writes })) => {
                 assert!(at > self.agreed, "I4: timestamps grow in the order of the log");
                 self.agreed = at;
@@ -591,6 +608,8 @@ impl Replica {
 
     /// The end of every step: what may be shown is shown, what may be drawn is drawn, what was gathered leaves.
     fn finish(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        // What is answered leaves after the slot shows it: who reads next on this node must find it (real time).
+        let mut answers = Vec::new();
         while let Some((at, transaction, _)) = self.passing.front().cloned() {
             if !now.interval.after(at.nanos) {
                 break;
@@ -599,7 +618,7 @@ impl Replica {
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
                 assert!(now.interval.after(at.nanos), "I3: commit wait");
-                out.send(from, Message::Answer(Reply::Committed { id, at }));
+                answers.push((from, Reply::Committed { id, at }));
             }
             self.live.remove(&transaction);
             let verdicts = self.locks.release(transaction);
@@ -632,6 +651,7 @@ impl Replica {
             self.published = readable;
             out.act(Effect::Readable(readable));
         }
+        answers.into_iter().for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
     }
 
     fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {
@@ -676,6 +696,10 @@ impl Machine for Replica {
             Timer::Idle => {
                 let victims = self.locks.idle_victims(now.boot_ns);
                 self.judge(now, victims, out);
+                if self.live.len() > IDLE_ATTEMPTS {
+                    // Victims whose sessions never came back. Should one come yet, it hears `Expired`.
+                    self.live.retain(|_, live| live.doomed.is_none());
+                }
                 self.watching = false;
             }
         }
