@@ -7,7 +7,8 @@
 //! Invariants:
 //! 1. Within a process neither end of the interval ever goes back (a step of the system clock costs freshness, never order).
 //! 2. A node without peers has no uncertainty by construction: nobody else can disagree with it. It follows the boot clock from
-//!    its first reading on, so that a step of the system clock cannot stop it either.
+//!    its first reading on, so that a step of the system clock cannot stop it either; and a system clock that went back
+//!    between two lives costs nothing: the second goes on after the newest timestamp of the first.
 
 use meridian_clock::{Interval, Reading};
 use rustix::time::{ClockId, clock_gettime};
@@ -35,7 +36,7 @@ impl ClockBound {
 pub struct Clock {
     bound: ClockBound,
     /// What the real-time clock was ahead of the boot clock at birth.
-    ahead_ns: u64,
+    ahead_ns: AtomicU64,
     /// The newest real time handed out (invariant 1).
     newest: AtomicU64,
 }
@@ -54,14 +55,21 @@ impl Clock {
     /// A clock with this bound.
     pub fn new(bound: ClockBound) -> Self {
         let ahead_ns = nanoseconds(ClockId::Realtime).saturating_sub(boot_ns());
-        Clock { bound, ahead_ns, newest: AtomicU64::new(0) }
+        Clock { bound, ahead_ns: AtomicU64::new(ahead_ns), newest: AtomicU64::new(0) }
+    }
+
+    /// For a node that is alone: this moment was used, now is later. Other nodes' clocks are nobody's to move.
+    pub fn not_before(&self, nanos: u64) {
+        if self.bound == ClockBound::Alone {
+            self.ahead_ns.fetch_max(nanos.saturating_add(1).saturating_sub(boot_ns()), Ordering::Relaxed);
+        }
     }
 
     /// The time now.
     pub fn now(&self) -> Reading {
         let boot_ns = boot_ns();
         let (real_ns, half_width_ns) = match self.bound {
-            ClockBound::Alone => (self.ahead_ns + boot_ns, 0),
+            ClockBound::Alone => (self.ahead_ns.load(Ordering::Relaxed) + boot_ns, 0),
             ClockBound::HalfWidth { half_width_ns } => (nanoseconds(ClockId::Realtime), half_width_ns),
         };
         let real_ns = self.newest.fetch_max(real_ns, Ordering::Relaxed).max(real_ns);
@@ -77,6 +85,17 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_alone_goes_on_after_what_it_used() {
+        let clock = Clock::new(ClockBound::Alone);
+        let used = clock.now().interval.latest + 3_600_000_000_000;
+        clock.not_before(used);
+        assert!(clock.now().interval.after(used));
+        let clock = Clock::new(ClockBound::LOOPBACK);
+        clock.not_before(used);
+        assert!(!clock.now().interval.after(used));
+    }
 
     #[test]
     fn readings_grow_and_have_the_configured_width() {

@@ -5,7 +5,7 @@
 //!   record:  format:u8  kind:u8  record                  (the log itself keeps whose it is)
 //! ```
 //!
-//! The kind names the recipe whose machines speak; a reader who does not know the format or the kind says so and drops it.
+//! The kind names who speaks; a reader who does not know the format or the kind says so and drops it.
 
 use meridian_machine::Address;
 use minicbor::{Decode, Encode};
@@ -13,15 +13,17 @@ use minicbor::{Decode, Encode};
 /// The format of envelopes that this program writes.
 const FORMAT: u8 = 1;
 
-/// Which recipe's machines speak.
+/// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// The spanner recipe.
+    /// The spanner recipe's machines.
     Spanner = 1,
+    /// Hosts that copy whole shards.
+    Transfer = 2,
 }
 
-/// A message with who it is from and for.
+/// A message between machines, with who it is from and for.
 pub fn write_frame<M: Encode<()>>(from: Address, to: Address, message: &M) -> Vec<u8> {
     let mut bytes = vec![FORMAT, Kind::Spanner as u8];
     let wrote = minicbor::encode(from, &mut bytes)
@@ -33,26 +35,41 @@ pub fn write_frame<M: Encode<()>>(from: Address, to: Address, message: &M) -> Ve
 
 /// The inverse of [`write_frame`].
 pub fn read_frame<'b, M: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<(Address, Address, M), String> {
-    let mut decoder = minicbor::Decoder::new(body(bytes)?);
+    let mut decoder = minicbor::Decoder::new(body(Kind::Spanner, bytes)?);
     let mut read = || Ok((decoder.decode()?, decoder.decode()?, decoder.decode()?));
     read().map_err(|error: minicbor::decode::Error| format!("a message cannot be read: {error}"))
 }
 
 /// A record for the log.
 pub fn write_record<R: Encode<()>>(record: &R) -> Vec<u8> {
-    let mut bytes = vec![FORMAT, Kind::Spanner as u8];
-    minicbor::encode(record, &mut bytes).expect("invariant: writing to memory cannot fail");
-    bytes
+    write(Kind::Spanner, record)
 }
 
 /// The inverse of [`write_record`].
 pub fn read_record<'b, R: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<R, String> {
-    minicbor::decode(body(bytes)?).map_err(|error| format!("a record cannot be read: {error}"))
+    read(Kind::Spanner, bytes)
 }
 
-fn body(bytes: &[u8]) -> Result<&[u8], String> {
+/// Something of a kind.
+pub fn write<T: Encode<()>>(kind: Kind, what: &T) -> Vec<u8> {
+    let mut bytes = vec![FORMAT, kind as u8];
+    minicbor::encode(what, &mut bytes).expect("invariant: writing to memory cannot fail");
+    bytes
+}
+
+/// The inverse of [`write`].
+pub fn read<'b, T: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<T, String> {
+    minicbor::decode(body(kind, bytes)?).map_err(|error| format!("it cannot be read: {error}"))
+}
+
+/// Whether these bytes say that they are of a kind.
+pub fn is(kind: Kind, bytes: &[u8]) -> bool {
+    body(kind, bytes).is_ok()
+}
+
+fn body(wanted: Kind, bytes: &[u8]) -> Result<&[u8], String> {
     match bytes {
-        [FORMAT, kind, body @ ..] if *kind == Kind::Spanner as u8 => Ok(body),
+        [FORMAT, kind, body @ ..] if *kind == wanted as u8 => Ok(body),
         [FORMAT, kind, ..] => Err(format!("kind {kind} is not known here")),
         [format, ..] => Err(format!("format {format} is not known here, only {FORMAT}")),
         [] => Err("nothing in it".into()),

@@ -1,84 +1,88 @@
-//! Transactions as a session sees them, over the shard's machine on this node.
+//! Transactions over a shard, as a session sees them.
 //!
-//! A session steps the machine on its own thread: a lock that is free costs no wake and no other thread. A read-only transaction
-//! reads at the shard's slot and asks nobody. Writes are buffered here, merged into the transaction's own reads and scans, and
-//! sent with the commit.
+//! The coordinator of a transaction is the session itself: it asks the leader, wherever that is, and merges its own writes into
+//! what it hears. A leader on this node is stepped on the session's own thread: a lock that is free costs no wake. Reads of
+//! a read-only transaction whose leader is here ask nobody (see [`crate::member`]).
 //!
-//! Invariant: once a transaction was told that it is aborted, it asks for nothing any more: its locks are gone, and what
-//! it read may have changed.
+//! Invariants:
+//! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are gone.
+//! 2. A commit names the leadership that holds its locks; one that only writes locks its first key to learn it. So a commit may be
+//!    asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
+//! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
+//!
+//! Not here yet: lock waits longer than [`PATIENCE_NS`] at a leader are given up with `Unavailable`.
 
 use crate::buffer::Buffer;
-use crate::rendezvous::{Answer, rendezvous};
-use crate::resident::Input;
-use crate::shard::Shard;
+use crate::member::{Heard, MemberShard};
 use meridian_clock::{Interval, Timestamp};
+use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, StoreError, Value};
+use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
 use meridian_txn::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+/// How long a session looks for a leader that answers.
+pub const PATIENCE_NS: u64 = 10_000_000_000;
+const ONE_TRY_NS: u64 = 5_000_000_000;
+const PAUSE_NS: u64 = 20_000_000;
 const CHUNK_BYTES: usize = 1 << 20;
+/// Commits wait while versions that are not settled yet take more than this.
+const RECENT_BYTES: usize = 256 << 20;
 
-/// A database of this node.
+/// A database, from this node.
 pub struct Gateway {
-    shard: Arc<Shard>,
-    node: u32,
-    next: AtomicU64,
+    member: Arc<MemberShard>,
+    members: Arc<[NodeId]>,
 }
 
 impl Gateway {
     /// The door to a shard.
-    pub fn new(shard: Arc<Shard>, node: u32) -> Self {
-        Gateway { shard, node, next: AtomicU64::new(1) }
+    pub fn new(member: Arc<MemberShard>, members: &[NodeId]) -> Self {
+        Gateway { member, members: members.into() }
     }
 
-    /// The shard behind it.
-    pub fn shard(&self) -> &Arc<Shard> {
-        &self.shard
+    /// This node's member.
+    pub fn member(&self) -> &Arc<MemberShard> {
+        &self.member
     }
 }
 
 impl Database for Gateway {
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
-        Box::pin(async move {
-            let home = self.shard.world();
-            let began = home.plumbing().clock.now().interval;
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let age = how.age.unwrap_or(Age { began_ns: began.latest, node: self.node, number });
-            let read_at = match how.mode {
-                Mode::ReadWrite => None,
-                Mode::ReadOnly(ReadAt::Now) => Some(home.through()),
-                Mode::ReadOnly(ReadAt::Exact(at)) => {
-                    if at > home.through() {
-                        let (answerer, answer) = rendezvous();
-                        self.shard.post(Input::Call(Box::new(move |solo, now, out| {
-                            solo.snapshot(now, at, answerer, out);
-                        })));
-                        answer.await.unwrap_or_else(|| Err(gone()))?;
-                    }
-                    Some(at)
-                }
-            };
-            let transaction = Session {
-                shard: Arc::clone(&self.shard),
-                number,
-                mode: how.mode,
-                age,
-                began,
-                read_at,
-                writes: Buffer::default(),
-                aborted: None,
-                touched: false,
-            };
-            Ok(Box::new(transaction) as Box<dyn Transaction>)
-        })
+        let home = self.member.world();
+        let (node, incarnation) = home.here();
+        let slot = home.readable();
+        // Sampled after the slot was loaded: a lease that holds now held then.
+        let now = home.plumbing().clock.now();
+        let leads = now.interval.latest < slot.until;
+        let read_at = match how.mode {
+            Mode::ReadWrite => None,
+            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
+            Mode::ReadOnly(ReadAt::Exact(at)) if at.nanos > now.interval.latest => {
+                return Box::pin(std::future::ready(Err(Failure::InFuture { now: now.interval })));
+            }
+            Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+        };
+        let number = home.number();
+        let transaction = Session {
+            member: Arc::clone(&self.member),
+            members: Arc::clone(&self.members),
+            mode: how.mode,
+            transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
+            age: how.age.unwrap_or(Age { began_ns: now.interval.latest, node: node.0, number }),
+            began: now.interval,
+            local: leads && read_at.is_some_and(|at| at <= slot.through),
+            read_at,
+            term: None,
+            questions: 0,
+            leader: None,
+            writes: Buffer::default(),
+            aborted: None,
+        };
+        Box::pin(std::future::ready(Ok(Box::new(transaction) as Box<dyn Transaction>)))
     }
-}
-
-fn gone() -> Failure {
-    Failure::Unavailable("this node is shutting down: begin again once it is back".into())
 }
 
 fn of_store(error: StoreError) -> Failure {
@@ -89,38 +93,164 @@ fn of_store(error: StoreError) -> Failure {
 }
 
 struct Session {
-    shard: Arc<Shard>,
-    number: u64,
+    member: Arc<MemberShard>,
+    members: Arc<[NodeId]>,
     mode: Mode,
+    transaction: TransactionId,
     age: Age,
     began: Interval,
     read_at: Option<Timestamp>,
+    /// Everything at or below the snapshot is installed here, and nothing more will appear.
+    local: bool,
+    /// The leadership that holds this attempt's locks.
+    term: Option<u64>,
+    questions: u64,
+    /// Who holds this attempt's locks.
+    leader: Option<NodeId>,
     writes: Buffer,
     aborted: Option<Conflict>,
-    /// The machine may know of this transaction.
-    touched: bool,
 }
 
 impl Session {
-    async fn lock(&mut self, range: KeyRange, lock: Lock) -> Result<(), Failure> {
+    fn request(&mut self, ask: Ask) -> Request {
+        self.questions += 1;
+        Request { transaction: self.transaction, age: self.age, id: self.questions, term: self.term, ask }
+    }
+
+    fn boot_ns(&self) -> u64 {
+        self.member.world().plumbing().clock.now().boot_ns
+    }
+
+    fn unavailable(&self) -> Failure {
+        if self.member.world().is_closed() {
+            return Failure::Unavailable("this node is shutting down: begin again once it is back".into());
+        }
+        let database = self.member.world().space().id().database;
+        Failure::Unavailable(format!(
+            "no leader of database {database}'s group answers: are a majority of its nodes up?"
+        ))
+    }
+
+    /// Reads a chunk at the leader, under a lock or at a snapshot.
+    async fn read(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
-        self.touched = true;
-        let (answerer, answer): (_, Answer<Result<(), Failure>>) = rendezvous();
-        let (number, age) = (self.number, self.age);
-        self.shard.post(Input::Call(Box::new(move |solo, now, out| {
-            solo.acquire(now, number, age, range, lock, answerer, out);
-        })));
-        let granted = answer.await.unwrap_or_else(|| Err(gone()));
-        if let Err(Failure::Aborted(why)) = &granted {
-            self.aborted = Some(why.clone());
+        let limit_rows = u32::try_from(limit.max(1)).unwrap_or(u32::MAX);
+        let member = Arc::clone(&self.member);
+        let home = member.world();
+        if self.local {
+            let at = self.read_at.unwrap_or(Timestamp::ZERO);
+            let chunk = home.space().scan(range, at, reverse, limit.max(1), CHUNK_BYTES).map_err(of_store)?;
+            return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
         }
-        granted
+        let until = self.boot_ns() + PATIENCE_NS;
+        loop {
+            let now = self.boot_ns();
+            if now >= until || home.is_closed() {
+                return Err(self.unavailable());
+            }
+            let ask = match self.mode {
+                Mode::ReadWrite => Ask::Read { range: range.clone(), lock, reverse, limit_rows },
+                Mode::ReadOnly(_) => Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows },
+            };
+            let request = self.request(ask);
+            let node = self.leader.unwrap_or_else(|| home.leader());
+            let locks = self.mode == Mode::ReadWrite;
+            if locks && self.leader.replace(node) != Some(node) {
+                home.holds(node, self.transaction, self.age);
+            }
+            match home.ask(node, request, if locks { until } else { now + ONE_TRY_NS }).await {
+                Some(Heard::Reply(Reply::Rows { term, at, rows, rest, .. })) => {
+                    self.note(term, at);
+                    return Ok(Rows { rows, rest });
+                }
+                Some(Heard::Read { term, at, deadline }) => {
+                    let chunk = home.space().scan(range, at, reverse, limit.max(1), CHUNK_BYTES).map_err(of_store)?;
+                    let latest = home.plumbing().clock.now().interval.latest;
+                    if deadline.is_none_or(|deadline| latest < deadline) {
+                        self.note(term, at);
+                        return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
+                    }
+                }
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                    self.aborted = Some(why.clone());
+                    return Err(Failure::Aborted(why));
+                }
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                    self.lost_leader(node, leader)?;
+                    home.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+                Some(Heard::Reply(_)) | None => {
+                    self.lost_leader(node, None)?;
+                    home.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+            }
+        }
     }
 
-    fn at(&self) -> Timestamp {
-        self.read_at.unwrap_or(Timestamp::MAX)
+    fn note(&mut self, term: u64, at: Timestamp) {
+        match self.mode {
+            Mode::ReadWrite => self.term = Some(term),
+            Mode::ReadOnly(_) => self.read_at = Some(at),
+        }
+    }
+
+    /// The node that was asked does not lead. Locks that it held for us are void.
+    fn lost_leader(&mut self, asked: NodeId, leader: Option<u32>) -> Result<(), Failure> {
+        self.member.world().heard_of_leader(asked, leader, &self.members);
+        self.member.world().holds_no_more(self.transaction);
+        self.leader = None;
+        if self.term.is_some() {
+            self.aborted = Some(Conflict::LeaderChanged);
+            return Err(Failure::Aborted(Conflict::LeaderChanged));
+        }
+        Ok(())
+    }
+
+    async fn decide(mut self: Box<Self>) -> Outcome {
+        let writes = self.writes.take();
+        let member = Arc::clone(&self.member);
+        let home = member.world();
+        if let (None, Some(first)) = (self.term, writes.first()) {
+            let key = KeyRange::point(first.key.clone());
+            match self.read(&key, Lock::Exclusive, false, 1).await {
+                Ok(_) => {}
+                Err(Failure::Aborted(why)) => return Outcome::Aborted { why },
+                Err(_) => return Outcome::Aborted { why: Conflict::LeaderChanged },
+            }
+        }
+        while home.space().recent_bytes() > RECENT_BYTES && !home.is_closed() {
+            home.pause(self.boot_ns() + PAUSE_NS).await;
+        }
+        let until = self.boot_ns() + PATIENCE_NS;
+        let mut maybe_heard = false;
+        loop {
+            // From here on the leader ends it: dropping this future recalls nothing.
+            let node = self.leader.take().unwrap_or_else(|| home.leader());
+            home.holds_no_more(self.transaction);
+            let request = self.request(Ask::Commit { writes: writes.clone() });
+            let patience = until.min(self.boot_ns() + ONE_TRY_NS);
+            let leader = match home.ask(node, request, patience).await {
+                Some(Heard::Reply(Reply::Committed { at, .. })) => return Outcome::Committed { at },
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => return Outcome::Aborted { why },
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
+                Some(_) => {
+                    maybe_heard = true;
+                    Some(node.0)
+                }
+                None => {
+                    maybe_heard = true;
+                    None
+                }
+            };
+            if self.boot_ns() >= until || home.is_closed() {
+                let why = Conflict::LeaderChanged;
+                return if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } };
+            }
+            home.heard_of_leader(node, leader, &self.members);
+            home.pause(self.boot_ns() + PAUSE_NS).await;
+        }
     }
 }
 
@@ -143,14 +273,16 @@ impl Transaction for Session {
 
     fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
         Box::pin(async move {
-            if self.read_at.is_none() {
-                self.lock(KeyRange::point(key.clone()), lock).await?;
-                if let Some(own) = self.writes.get(key) {
-                    return Ok(own.clone());
-                }
+            if self.local {
+                let at = self.read_at.unwrap_or(Timestamp::ZERO);
+                let found = self.member.world().space().get(key, at).map_err(of_store)?;
+                return Ok(found.and_then(|version| version.value));
             }
-            let found = self.shard.world().space().get(key, self.at()).map_err(of_store)?;
-            Ok(found.and_then(|version| version.value))
+            let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
         })
     }
 
@@ -162,23 +294,19 @@ impl Transaction for Session {
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>> {
         Box::pin(async move {
-            if self.read_at.is_none() {
-                self.lock(range.clone(), lock).await?;
-            }
-            let space = self.shard.world().space();
-            let chunk = space.scan(range, self.at(), reverse, limit_rows.max(1), CHUNK_BYTES).map_err(of_store)?;
-            Ok(self.writes.over(range, chunk.rows, chunk.rest, reverse, limit_rows.max(1)))
+            let found = self.read(range, lock, reverse, limit_rows).await?;
+            Ok(self.writes.over(range, found.rows, found.rest, reverse, limit_rows.max(1)))
         })
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
-        if self.read_at.is_some() {
+        if self.mode != Mode::ReadWrite {
             return Err(Failure::ReadOnly);
         }
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
-        if self.shard.world().plumbing().journal.is_full() {
+        if self.member.world().plumbing().journal.is_full() {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
@@ -192,32 +320,24 @@ impl Transaction for Session {
         self.writes.rollback_to(savepoint);
     }
 
-    fn commit(mut self: Box<Self>) -> Future<'static, Outcome> {
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
         if let Some(why) = self.aborted.clone() {
             return Box::pin(std::future::ready(Outcome::Aborted { why }));
         }
-        if let Some(at) = self.read_at {
+        if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.leader.is_none()) {
+            let at = self.read_at.unwrap_or_else(|| self.member.world().readable().through);
             return Box::pin(std::future::ready(Outcome::Committed { at }));
         }
-        let writes = self.writes.take();
-        if writes.is_empty() && !self.touched {
-            return Box::pin(std::future::ready(Outcome::Committed { at: self.shard.world().through() }));
-        }
-        self.touched = false; // from here on the machine ends it; dropping the session recalls nothing
-        let (answerer, answer) = rendezvous();
-        let (number, age) = (self.number, self.age);
-        self.shard.post(Input::Call(Box::new(move |solo, now, out| {
-            solo.commit(now, number, age, writes, answerer, out);
-        })));
-        Box::pin(async move { answer.await.unwrap_or(Outcome::Unknown) })
+        Box::pin(self.decide())
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.touched {
-            let number = self.number;
-            self.shard.post(Input::Call(Box::new(move |solo, now, out| solo.abort(now, number, out))));
+        if let Some(node) = self.leader {
+            self.member.world().holds_no_more(self.transaction);
+            let request = self.request(Ask::Abort);
+            self.member.world().tell(node, request);
         }
     }
 }

@@ -110,7 +110,7 @@ impl Journal {
     ) {
         if self.keeps {
             let queued = Queued { key, bytes: record().into(), then: Then::Tell(who, position) };
-            self.shared.state.lock().queue.push(queued);
+            self.shared.queue(queued);
         } else {
             self.shared.records.fetch_add(1, Ordering::Relaxed);
             who.durable(position);
@@ -120,7 +120,7 @@ impl Journal {
     /// Queues a checkpoint of a machine. What the machine persisted before this call is covered by it.
     pub fn checkpoint(&self, key: MachineKey, checkpoint: Vec<u8>) {
         if self.keeps {
-            self.shared.state.lock().queue.push(Queued { key, bytes: checkpoint.into(), then: Then::Release });
+            self.shared.queue(Queued { key, bytes: checkpoint.into(), then: Then::Release });
             self.kick();
         }
     }
@@ -179,6 +179,14 @@ impl Drop for Journal {
 }
 
 impl Shared {
+    /// A journal that ends takes nothing more: whoever waits for it would keep it, and be kept by it, for ever.
+    fn queue(&self, queued: Queued) {
+        let mut state = self.state.lock();
+        if !state.stopped {
+            state.queue.push(queued);
+        }
+    }
+
     const TRY_AGAIN: Duration = Duration::from_millis(100);
 
     fn run(&self, mut log: Log) {

@@ -12,19 +12,20 @@
 
 pub mod buffer;
 pub mod clock;
+pub mod directory;
 pub mod envelope;
 pub mod gateway;
 pub mod identity;
 pub mod journal;
 pub mod mailbox;
 pub mod member;
-pub mod member_gateway;
 pub mod node;
 pub mod peers;
+pub mod plumbing;
+pub mod readers;
 pub mod rendezvous;
 pub mod resident;
 pub mod settle;
-pub mod shard;
-pub mod solo;
 pub mod space;
 pub mod timers;
+pub mod transfer;

@@ -10,33 +10,35 @@
 //! 1. Agreed versions are installed before anything that follows in the outbox leaves.
 //! 2. Whoever reads at the slot checks the lease with a reading sampled after he loaded the slot.
 //! 3. An answer from here leaves only before its deadline, by a fresh reading.
-//! 4. A commit whose question may have reached a leader that did not answer is unknown; it is never asked again.
+//! 4. Who waits for an answer hears one, or that none will come: nobody waits for ever.
 //!
-//! Not here yet: snapshots for a member so far behind that the leader's log does not reach back; reads of large ranges for other
-//! nodes run on the stepping thread.
+//! A node that is alone is a group of one: the same machine, which hears from nobody.
 
 use crate::envelope;
 use crate::peers::Peers;
+use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
-use crate::shard::Plumbing;
 use crate::space::Space;
 use crate::timers::Wake;
+use crate::transfer::Transfers;
 use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, Role, ShardId};
-use meridian_mvcc::{KeyRange, StoreError};
+use meridian_mvcc::{KeyRange, StoreError, Write};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_systems::spanner::{Effect, Message, Readable, Replica};
+use meridian_systems::spanner::{Effect, Message, Readable, Replica, newest};
 use meridian_txn::Age;
 use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 const CHUNK_BYTES: usize = 1 << 20;
+/// What a leader's log keeps in memory and on disk for members that are slow.
+const KEEP_LOG_BYTES: usize = 4 << 20;
 const KEEP_ALIVE_NS: u64 = 3_000_000_000;
 
 /// A member of a shard's group at home.
@@ -79,8 +81,14 @@ pub struct MemberHome {
     leader: AtomicU32,
     said: Mutex<Vec<NodeId>>,
     next: AtomicU64,
+    closed: AtomicBool,
+    transfers: Arc<OnceLock<Arc<Transfers>>>,
+    watch: Option<Watch>,
     this: Weak<MemberShard>,
 }
+
+/// Told of all writes that are installed, in order, on the stepping thread.
+pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
 
 /// Where a member finds itself.
 pub struct Place {
@@ -94,16 +102,24 @@ pub struct Place {
     pub members: Vec<NodeId>,
     /// The links; set once they stand.
     pub peers: Arc<OnceLock<Arc<Peers>>>,
+    /// Who sends and receives whole copies; set once the links stand.
+    pub transfers: Arc<OnceLock<Arc<Transfers>>>,
+    /// Who wants to know of every write.
+    pub watch: Option<Watch>,
 }
 
 /// Brings a member to life from what the log and the store have of it.
 pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Arc<MemberShard>, StoreError> {
-    let Place { key, me, incarnation, members, peers } = place;
-    let space = Space::new(key, Arc::clone(&plumbing.store));
-    let (applied, applied_term) = (Index(space.applied()?), Term(space.applied_term()?));
-    let agreed = space.applied_at()?;
+    let Place { key, me, incarnation, members, peers, transfers, watch } = place;
+    let space = Space::open(key, Arc::clone(&plumbing.store))?;
+    let extent = space.extent()?;
+    let (applied, applied_term, agreed) = (Index(extent.position), Term(extent.term), extent.at);
+    let alone = members.len() == 1;
     let mut config = Config::new(me, members, DatabaseId(key.database), ShardId(key.shard));
-    config.keep_log_bytes = 4 << 20;
+    config.keep_log_bytes = if alone { 0 } else { KEEP_LOG_BYTES };
+    if alone {
+        plumbing.clock.not_before(agreed.max(newest(&records)).nanos);
+    }
     let seed = (u64::from(me.0) << 40) ^ (u64::from(incarnation.0) << 8) ^ u64::from(key.database);
     let mut out = Outbox::new();
     let restored = Restored { records, applied, applied_term };
@@ -123,6 +139,9 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         leader: AtomicU32::new(me.0),
         said: Mutex::default(),
         next: AtomicU64::new(1),
+        closed: AtomicBool::new(false),
+        transfers,
+        watch,
         this: this.clone(),
     });
     member.post(Input::Wake); // what its birth asked for
@@ -160,6 +179,12 @@ impl MemberHome {
         NodeId(self.leader.load(Ordering::Relaxed))
     }
 
+    /// Who leads, if that is known.
+    pub fn known_leader(&self) -> Option<NodeId> {
+        let leads = self.readable().until > 0;
+        if leads { Some(self.me) } else { Some(self.leader()).filter(|leader| *leader != self.me) }
+    }
+
     /// Somebody said who leads; nobody knowing, the next member is tried.
     pub fn heard_of_leader(&self, asked: NodeId, leader: Option<u32>, members: &[NodeId]) {
         let next = || members.iter().find(|node| **node > asked).or(members.first()).map_or(self.me.0, |node| node.0);
@@ -171,8 +196,16 @@ impl MemberHome {
         let (answerer, answer) = rendezvous();
         let (number, id) = (request.transaction.number, request.id);
         self.waiting.lock().insert((number, id), Waiting { answerer, node, until });
+        if self.is_closed() {
+            self.waiting.lock().remove(&(number, id)); // after the insertion: whoever closes has not missed it
+        }
         self.tell(node, request);
         answer.await
+    }
+
+    /// Whether the node ends: nobody answers any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Says something to a node's member; whatever it answers is not waited for.
@@ -196,6 +229,9 @@ impl MemberHome {
         let (answerer, answer) = rendezvous();
         let key = (u64::MAX, self.number());
         self.waiting.lock().insert(key, Waiting { answerer, node: self.me, until });
+        if self.is_closed() {
+            self.waiting.lock().remove(&key);
+        }
         let _: Option<Heard> = answer.await;
     }
 
@@ -257,6 +293,7 @@ impl MemberHome {
 
     /// Lets go of everybody: the node ends.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         let gone = std::mem::take(&mut *self.waiting.lock());
         drop(gone);
     }
@@ -275,26 +312,26 @@ impl MemberHome {
     }
 
     /// Reads for a session of another node, and answers it.
-    #[allow(clippy::too_many_arguments)]
-    fn serve(
-        &self,
-        to: Address,
-        id: u64,
-        term: u64,
-        at: Timestamp,
-        range: &KeyRange,
-        reverse: bool,
-        limit_rows: u32,
-        deadline: Option<u64>,
-    ) {
-        match self.space.scan(range, at, reverse, limit_rows as usize, CHUNK_BYTES) {
+    fn serve(&self, to: Address, id: u64, term: u64, at: Timestamp, what: Wanted) {
+        match self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES) {
             Ok(chunk) => {
                 let reply = Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest };
-                self.send(deadline, to, Message::Answer(reply));
+                self.send(what.deadline, to, Message::Answer(reply));
+                if let Some(peers) = self.peers.get() {
+                    peers.flush(to.node);
+                }
             }
             Err(error) => tracing::error!(%error, "a read for another node failed"),
         }
     }
+}
+
+/// What another node's session wants to read.
+struct Wanted {
+    range: KeyRange,
+    reverse: bool,
+    limit_rows: u32,
+    deadline: Option<u64>,
 }
 
 impl Settles for MemberShard {
@@ -346,16 +383,28 @@ impl World<Replica> for MemberHome {
 
     fn act(&self, effect: Effect) {
         match effect {
-            Effect::Install { at, writes, index, term } => self.space.install_in_term(at, &writes, index.0, term.0),
+            Effect::Install { at, writes, index, term } => {
+                self.space.install(at, &writes, index.0, term.0);
+                if let Some(watch) = &self.watch {
+                    watch(&writes);
+                }
+            }
             Effect::Readable(readable) => *self.readable.write() = readable,
             Effect::Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline } => match reply_to.role {
                 Role::Coordinator(number) if reply_to.node == self.me => {
                     self.wake(number, id, Heard::Read { term, at, deadline });
                 }
-                _ => self.serve(reply_to, id, term, at, &range, reverse, limit_rows, deadline),
+                _ => {
+                    let wanted = Wanted { range, reverse, limit_rows, deadline };
+                    if let Some(this) = self.this.upgrade() {
+                        self.plumbing.readers.run(move || this.world().serve(reply_to, id, term, at, wanted));
+                    }
+                }
             },
             Effect::SendSnapshot { to, index, .. } => {
-                tracing::error!(%to, %index, "a member is behind what the log keeps; it needs a new folder for now");
+                if let Some(transfers) = self.transfers.get() {
+                    transfers.send(self.key, to, index);
+                }
             }
             Effect::Stop { why } => {
                 tracing::error!(%why, "this process ends rather than diverge");

@@ -8,38 +8,37 @@
 //! ```
 //!
 //! Opening reads the log, brings the machines of every database back from it, and starts the threads: timers, log, settler, links.
-//! A node that is alone runs [`crate::solo`]; one of several runs the spanner recipe's replica ([`crate::member`]).
-//!
-//! Not here yet: CREATE and DROP DATABASE in a cluster of several nodes, whose members would have to watch each other's rows.
+//! A node that is alone is a cluster of one: the same machines, which hear from nobody.
 
 use crate::clock::{Clock, ClockBound};
-use crate::envelope;
-use crate::gateway::Gateway;
+use crate::directory::{Directory, Here, Records};
+use crate::envelope::{self, Kind};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
-use crate::member::{self, MemberShard};
-use crate::member_gateway::MemberGateway;
 use crate::peers::{Peers, PeersOptions, Receive};
+use crate::plumbing::Plumbing;
+use crate::readers::Readers;
 use crate::resident::Input;
 use crate::settle::{SettleOptions, Settler, Settles, Shards};
-use crate::shard::{self, Plumbing};
 use crate::timers::{Timers, Wake};
-use bytes::Bytes;
+use crate::transfer::{Find, Transfers};
 use meridian_clock::{Interval, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
-use meridian_mvcc::{Key, KeyRange, Store, StoreError, Value};
-use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, Member, Members, SYSTEM, row_prefix};
+use meridian_mvcc::{Store, StoreError};
+use meridian_placement::{Member, Members};
 use meridian_store::{MemoryStore, RedbStore};
-use meridian_systems::spanner::Message;
-use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome};
-use parking_lot::RwLock;
+use meridian_systems::spanner::{Message, Replica};
+use meridian_txn::{Database, Failure};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+pub use crate::directory::DatabaseError;
 
 /// How to open a node.
 #[derive(Clone, Debug)]
@@ -88,32 +87,6 @@ impl Options {
     }
 }
 
-/// Why a database was not created or dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DatabaseError {
-    /// There is one of this name: SQLSTATE 42P04.
-    Exists(String),
-    /// There is none of this name: SQLSTATE 3D000.
-    Missing(String),
-    /// It exists from birth and stays: SQLSTATE 42501.
-    Permanent(String),
-    /// The transaction in `system` failed.
-    Failed(Failure),
-}
-
-impl fmt::Display for DatabaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DatabaseError::Exists(name) => write!(f, "database \"{name}\" already exists"),
-            DatabaseError::Missing(name) => write!(f, "database \"{name}\" does not exist"),
-            DatabaseError::Permanent(name) => write!(f, "database \"{name}\" cannot be dropped"),
-            DatabaseError::Failed(failure) => failure.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DatabaseError {}
-
 /// What a node says of one of its shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardStatus {
@@ -148,35 +121,26 @@ pub struct Status {
     pub log: JournalCounters,
     /// True while the disk has no room for writes.
     pub disk_full: bool,
+    /// Shards that this node was sent whole, because the log did not reach back.
+    pub copies_received: u64,
 }
-
-/// The way to a database's shard.
-#[derive(Clone)]
-enum Door {
-    Alone(Arc<Gateway>),
-    Member(Arc<MemberGateway>),
-}
-
-type Doors = Arc<RwLock<BTreeMap<DatabaseId, Door>>>;
 
 /// Takes in what other nodes say.
 struct Inbox {
-    doors: Doors,
+    directory: Weak<Directory>,
+    transfers: Arc<OnceLock<Arc<Transfers>>>,
     me: NodeId,
     incarnation: Incarnation,
 }
 
-impl Inbox {
-    fn member(&self, id: DatabaseId) -> Option<Arc<MemberShard>> {
-        match self.doors.read().get(&id)? {
-            Door::Member(gateway) => Some(Arc::clone(gateway.member())),
-            Door::Alone(_) => None,
-        }
-    }
-}
-
 impl Receive for Inbox {
     fn receive(&self, sender: NodeId, life: Incarnation, frame: &[u8]) {
+        if envelope::is(Kind::Transfer, frame) {
+            if let Some(transfers) = self.transfers.get() {
+                transfers.receive(sender, frame);
+            }
+            return;
+        }
         let (from, to, message) = match envelope::read_frame::<Message>(frame) {
             Ok(read) => read,
             Err(why) => return tracing::warn!(%sender, %why, "dropped a frame"),
@@ -188,10 +152,12 @@ impl Receive for Inbox {
         if to.incarnation != whoever && to.incarnation != self.incarnation {
             return; // for an earlier life of this node
         }
-        let Some(member) = self.member(to.database) else { return };
+        let Some(gateway) = self.directory.upgrade().and_then(|directory| directory.gateway(to.database)) else {
+            return; // a database that is not known here yet, or no more
+        };
         match (to.role, message) {
-            (Role::Replica, message) => member.post(Input::Message(from, message)),
-            (Role::Coordinator(number), Message::Answer(reply)) => member.world().hear(number, reply),
+            (Role::Replica, message) => gateway.member().post(Input::Message(from, message)),
+            (Role::Coordinator(number), Message::Answer(reply)) => gateway.member().world().hear(number, reply),
             (Role::Coordinator(_), _) => {}
         }
     }
@@ -199,7 +165,7 @@ impl Receive for Inbox {
 
 /// Lets go, every so often, of sessions that wait in vain.
 struct Sweeper {
-    doors: Doors,
+    directory: Weak<Directory>,
     plumbing: Weak<Plumbing>,
     this: Weak<Sweeper>,
 }
@@ -210,16 +176,12 @@ impl Sweeper {
 
 impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
-        let doors: Vec<Door> = self.doors.read().values().cloned().collect();
-        for door in doors {
-            if let Door::Member(gateway) = door {
-                gateway.member().world().sweep();
-            }
+        let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade()) else { return };
+        for gateway in directory.gateways() {
+            gateway.member().world().sweep();
         }
-        if let Some(plumbing) = self.plumbing.upgrade() {
-            let this: Weak<dyn Wake> = self.this.clone();
-            plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
-        }
+        let this: Weak<dyn Wake> = self.this.clone();
+        plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
     }
 }
 
@@ -228,13 +190,18 @@ pub struct Node {
     options: Options,
     identity: Identity,
     plumbing: Arc<Plumbing>,
-    databases: RwLock<Databases>,
-    doors: Doors,
-    members: Members,
+    directory: Arc<Directory>,
     peers: Arc<OnceLock<Arc<Peers>>>,
+    transfers: Arc<OnceLock<Arc<Transfers>>>,
     settler: Settler,
-    _sweeper: Option<Arc<Sweeper>>,
+    closed: AtomicBool,
+    _sweeper: Arc<Sweeper>,
 }
+
+/// How long a node that is alone may take to go on from its log before opening it fails.
+const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a node that ends waits for others to take over what it leads.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Node {
     /// Opens a node: creates its folder, or goes on from it.
@@ -250,74 +217,58 @@ impl Node {
         }
         let listener = listen(&options, &members)?;
         let thread = |error| OpenError::File { path: "a thread".into(), error };
-        let (identity, store, journal, mut records) = match &options.data {
-            None => {
-                let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-                (Identity::in_memory(&members), store, Journal::in_memory(), BTreeMap::new())
-            }
-            Some(folder) => {
-                let identity = Identity::open(folder, options.node, &members)?;
-                let store: Arc<dyn Store> = Arc::new(
-                    RedbStore::open(&disk(&folder.join("store"))?, options.cache_bytes)
-                        .map_err(|error| of_store(&folder.join("store"), error))?,
-                );
-                let path = folder.join("log");
-                let log_options = meridian_log::Options { segment_bytes: options.log_segment_bytes };
-                let (log, recovered) =
-                    Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
-                let mut records: Records = BTreeMap::new();
-                for (key, _, bytes) in recovered.records {
-                    records.entry(key).or_default().push(bytes);
-                }
-                (identity, store, Journal::start(log).map_err(thread)?, records)
-            }
-        };
-        let timers = Timers::start().map_err(thread)?;
-        let clock = Clock::new(options.clock);
-        let plumbing = Arc::new(Plumbing { clock, timers, journal, store, node: options.node.0 });
-        let doors: Doors = Arc::default();
-        let of_settler = Arc::clone(&doors);
-        let shards: Shards = Arc::new(move || {
-            let of = |door: &Door| -> Arc<dyn Settles> {
-                match door {
-                    Door::Alone(gateway) => Arc::clone(gateway.shard()) as Arc<dyn Settles>,
-                    Door::Member(gateway) => Arc::clone(gateway.member()) as Arc<dyn Settles>,
-                }
-            };
-            of_settler.read().values().map(of).collect()
+        let (identity, store, journal, records) = restore(&options, &members)?;
+        let plumbing = Arc::new(Plumbing {
+            clock: Clock::new(options.clock),
+            timers: Timers::start().map_err(thread)?,
+            journal,
+            readers: Readers::start().map_err(thread)?,
+            store,
         });
-        let settler = Settler::start(options.settle, Arc::clone(&plumbing.store), shards).map_err(thread)?;
-        let mut node = Node {
+        let (peers, transfers) = (Arc::default(), Arc::default());
+        let here = Here {
+            me: options.node,
+            incarnation: identity.incarnation,
+            members: members.nodes(),
+            folder: options.data.clone(),
+            plumbing: Arc::clone(&plumbing),
+            peers: Arc::clone(&peers),
+            transfers: Arc::clone(&transfers),
+        };
+        let directory = Directory::open(here, records)?;
+        let of_settler = Arc::downgrade(&directory);
+        let shards: Shards = Arc::new(move || {
+            let gateways = of_settler.upgrade().map(|directory| directory.gateways()).unwrap_or_default();
+            gateways.iter().map(|gateway| Arc::clone(gateway.member()) as Arc<dyn Settles>).collect()
+        });
+        let settler = Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
+        let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
+            directory: Arc::downgrade(&directory),
+            plumbing: Arc::downgrade(&plumbing),
+            this: this.clone(),
+        });
+        Arc::clone(&sweeper).wake();
+        let node = Arc::new(Node {
             options,
             identity,
             plumbing,
-            databases: RwLock::default(),
-            doors,
-            members,
-            peers: Arc::default(),
+            directory,
+            peers,
+            transfers,
             settler,
-            _sweeper: None,
-        };
-        node.begin(SYSTEM, &mut records)?;
-        if node.members.len() == 1 {
-            node.learn_databases()?;
+            closed: AtomicBool::new(false),
+            _sweeper: sweeper,
+        });
+        match listener {
+            Some(listener) => node.meet(&members, listener).map_err(thread)?,
+            None => node.serve()?,
         }
-        let ids: Vec<DatabaseId> = node.databases.read().iter().map(|row| row.id).collect();
-        for id in ids.into_iter().filter(|id| *id != SYSTEM) {
-            node.begin(id, &mut records)?;
-        }
-        for key in records.into_keys() {
-            node.plumbing.journal.forget(key); // a dropped database
-        }
-        if let Some(listener) = listener {
-            node.meet(listener).map_err(thread)?;
-        }
-        Ok(Arc::new(node))
+        Ok(node)
     }
 
     /// Starts the links to the other members.
-    fn meet(&mut self, listener: TcpListener) -> std::io::Result<()> {
-        let others = self.members.iter().filter(|member| member.node != self.options.node);
+    fn meet(&self, members: &Members, listener: TcpListener) -> std::io::Result<()> {
+        let others = members.iter().filter(|member| member.node != self.options.node);
         let options = PeersOptions {
             cluster: self.identity.cluster,
             me: self.options.node,
@@ -326,184 +277,73 @@ impl Node {
             queue_bytes: 64 << 20,
             frame_bytes: 64 << 20,
         };
-        let doors = Arc::clone(&self.doors);
-        let inbox = Inbox { doors, me: self.options.node, incarnation: self.identity.incarnation };
+        let directory = Arc::downgrade(&self.directory);
+        let of_transfers = directory.clone();
+        let find: Find = Arc::new(move |key: MachineKey| of_transfers.upgrade()?.gateway(DatabaseId(key.database)));
+        let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers))?);
+        let transfers = Arc::clone(&self.transfers);
+        let inbox = Inbox { directory, transfers, me: self.options.node, incarnation: self.identity.incarnation };
         let clock = Arc::new(Clock::new(self.options.clock));
-        let peers = Peers::start(options, Some(listener), clock, Arc::new(inbox))?;
-        let _ = self.peers.set(peers);
-        let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
-            doors: Arc::clone(&self.doors),
-            plumbing: Arc::downgrade(&self.plumbing),
-            this: this.clone(),
-        });
-        Arc::clone(&sweeper).wake();
-        self._sweeper = Some(sweeper);
+        let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
         Ok(())
     }
 
-    fn begin(&self, id: DatabaseId, records: &mut Records) -> Result<(), OpenError> {
-        let key = key_of(id);
-        let folder = || self.options.data.clone().unwrap_or_default();
-        let damaged = |what| OpenError::Damaged { path: folder().join("log"), what };
-        let records = records.remove(&key).unwrap_or_default();
-        let door = if self.members.len() == 1 {
-            let records: Result<Vec<_>, String> = records.iter().map(|bytes| envelope::read_record(bytes)).collect();
-            let shard = shard::begin(key, &self.plumbing, records.map_err(damaged)?)
-                .map_err(|error| of_store(&folder(), error))?;
-            Door::Alone(Arc::new(Gateway::new(shard, self.options.node.0)))
-        } else {
-            let records: Result<Vec<Vec<_>>, String> =
-                records.iter().map(|bytes| envelope::read_record(bytes)).collect();
-            let place = member::Place {
-                key,
-                me: self.options.node,
-                incarnation: self.identity.incarnation,
-                members: self.members.nodes(),
-                peers: Arc::clone(&self.peers),
-            };
-            let records = records.map_err(damaged)?.into_iter().flatten().collect();
-            let member = member::begin(place, &self.plumbing, records).map_err(|error| of_store(&folder(), error))?;
-            Door::Member(Arc::new(MemberGateway::new(member, &self.members.nodes())))
-        };
-        self.doors.write().insert(id, door);
-        Ok(())
-    }
-
-    /// The gateway of `system`, on a node that is alone.
-    fn system(&self) -> Option<Arc<Gateway>> {
-        match self.doors.read().get(&SYSTEM) {
-            Some(Door::Alone(gateway)) => Some(Arc::clone(gateway)),
-            _ => None,
-        }
-    }
-
-    /// Reads which databases there are from the rows of `system`.
-    fn learn_databases(&self) -> Result<(), OpenError> {
-        let Some(system) = self.system() else { return Ok(()) };
-        let home = system.shard().world();
-        let mut range = Some(KeyRange::prefix(row_prefix()));
-        while let Some(part) = range {
-            let chunk = home
-                .space()
-                .scan(&part, home.through(), false, 1000, 1 << 20)
-                .map_err(|error| of_store(&self.options.data.clone().unwrap_or_default(), error))?;
-            for (_, value) in chunk.rows {
-                if let Some(row) = DatabaseRow::read(&value) {
-                    self.databases.write().learn(row);
+    /// A node that is alone serves when it is open.
+    fn serve(&self) -> Result<(), OpenError> {
+        let late = || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
+        let end = Instant::now() + BEGIN_PATIENCE;
+        let wait = || {
+            while !self.directory.gateways().iter().all(|gateway| gateway.member().world().readable().until > 0) {
+                if Instant::now() >= end {
+                    return Err(late());
                 }
+                std::thread::sleep(Duration::from_micros(200));
             }
-            range = chunk.rest;
-        }
-        Ok(())
+            Ok(())
+        };
+        wait()?;
+        futures::executor::block_on(self.directory.look())
+            .map_err(|failure| OpenError::Options(failure.to_string()))?;
+        wait()
     }
 
-    /// A database by name.
+    /// A database by name, as far as this node has seen.
     pub fn database(&self, name: &str) -> Option<Arc<dyn Database>> {
-        let id = self.databases.read().named(name)?.id;
-        Some(match self.doors.read().get(&id)? {
-            Door::Alone(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
-            Door::Member(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
-        })
+        self.directory.known(name).map(|gateway| gateway as Arc<dyn Database>)
+    }
+
+    /// A database by name; one that this node has not seen yet is looked up.
+    pub async fn find_database(&self, name: &str) -> Result<Option<Arc<dyn Database>>, Failure> {
+        Ok(self.directory.find(name).await?.map(|gateway| gateway as Arc<dyn Database>))
     }
 
     /// The names of the databases, by number.
     pub fn databases(&self) -> Vec<String> {
-        self.databases.read().iter().map(|row| row.name.clone()).collect()
+        self.directory.list().into_iter().map(|(row, _)| row.name).collect()
     }
 
     /// Creates a database: its row in `system` is what makes it exist.
     pub async fn create_database(&self, name: &str) -> Result<(), DatabaseError> {
-        let row = {
-            let databases = self.databases.read();
-            if databases.named(name).is_some() {
-                return Err(DatabaseError::Exists(name.into()));
-            }
-            DatabaseRow::new(databases.next_id(), name)
-        };
-        let row = self.write_row(row, name, true).await?;
-        if let Err(error) = self.begin(row.id, &mut Records::new()) {
-            return Err(DatabaseError::Failed(Failure::Storage(error.to_string())));
-        }
-        self.databases.write().learn(row);
-        Ok(())
+        self.directory.create_database(name).await
     }
 
     /// Drops a database and everything in it.
     pub async fn drop_database(&self, name: &str) -> Result<(), DatabaseError> {
-        let row = self.databases.read().named(name).cloned();
-        let Some(row) = row else { return Err(DatabaseError::Missing(name.into())) };
-        if row.id < FIRST_FREE {
-            return Err(DatabaseError::Permanent(name.into()));
-        }
-        let row = self.write_row(DatabaseRow { dropped: true, ..row }, name, false).await?;
-        let id = row.id;
-        self.databases.write().learn(row);
-        let door = self.doors.write().remove(&id);
-        if let Some(Door::Alone(gateway)) = door {
-            gateway.shard().stop();
-            self.plumbing.journal.forget(key_of(id));
-            let forgotten = gateway.shard().world().space().forget();
-            forgotten.map_err(|error| DatabaseError::Failed(Failure::Storage(error.to_string())))?;
-        }
-        Ok(())
-    }
-
-    /// Writes a database's row in `system`, unless somebody else was first.
-    async fn write_row(&self, mut row: DatabaseRow, name: &str, create: bool) -> Result<DatabaseRow, DatabaseError> {
-        let failed = DatabaseError::Failed;
-        let Some(system) = self.system() else {
-            let what = "a cluster of several nodes keeps the databases of its birth in this version";
-            return Err(failed(Failure::Unavailable(what.into())));
-        };
-        let begin = Begin { mode: Mode::ReadWrite, age: None };
-        let mut transaction = system.begin(begin).await.map_err(failed)?;
-        let mut range = Some(KeyRange::prefix(row_prefix()));
-        while let Some(part) = range {
-            let chunk = transaction.scan(&part, Lock::Exclusive, false, 1000).await.map_err(failed)?;
-            for found in chunk.rows.iter().filter_map(|(_, value)| DatabaseRow::read(value)) {
-                if create && !found.dropped && found.name == name {
-                    return Err(DatabaseError::Exists(name.into()));
-                }
-                if create && found.id >= row.id {
-                    row.id = DatabaseId(found.id.0 + 1);
-                }
-                if !create && found.id == row.id && found.dropped {
-                    return Err(DatabaseError::Missing(name.into()));
-                }
-            }
-            range = chunk.rest;
-        }
-        transaction.put(Key::from(row.key()), Some(Value::from(row.value()))).map_err(failed)?;
-        match transaction.commit().await {
-            Outcome::Committed { .. } => Ok(row),
-            Outcome::Aborted { why } => Err(failed(Failure::Aborted(why))),
-            Outcome::Unknown => Err(failed(Failure::Unavailable("the outcome is not known".into()))),
-        }
+        self.directory.drop_database(name).await
     }
 
     /// What the node says of itself.
     pub fn status(&self) -> Status {
-        let doors = self.doors.read();
-        let databases = self.databases.read();
-        let shards = databases.iter().filter_map(|row| {
-            let (leader, through, space) = match doors.get(&row.id)? {
-                Door::Alone(gateway) => {
-                    let home = gateway.shard().world();
-                    (self.options.node, home.through(), home.space())
-                }
-                Door::Member(gateway) => {
-                    let home = gateway.member().world();
-                    (home.leader(), home.readable().through, home.space())
-                }
-            };
-            Some(ShardStatus {
-                database: row.name.clone(),
+        let shards = self.directory.list().into_iter().map(|(row, gateway)| {
+            let home = gateway.member().world();
+            ShardStatus {
+                database: row.name,
                 id: row.id,
-                leader: Some(leader),
-                through,
-                applied: space.applied().unwrap_or(0),
-                recent_bytes: space.recent_bytes(),
-            })
+                leader: home.known_leader(),
+                through: home.readable().through,
+                applied: home.space().extent().map_or(0, |extent| extent.position),
+                recent_bytes: home.space().recent_bytes(),
+            }
         });
         Status {
             node: self.options.node,
@@ -513,28 +353,40 @@ impl Node {
             shards: shards.collect(),
             log: self.plumbing.journal.counters(),
             disk_full: self.plumbing.journal.is_full(),
+            copies_received: self.transfers.get().map_or(0, |transfers| transfers.received()),
         }
     }
 
-    /// Ends the node: what was persisted is written, commits in flight finish, nothing begins any more.
+    /// Ends the node: leadership is handed over, commits in flight finish, nothing begins any more.
     pub fn shutdown(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if self.peers.get().is_some_and(|peers| !peers.connected().is_empty()) {
+            self.hand_over();
+        }
         self.settler.stop();
         self.plumbing.journal.stop();
+        self.directory.close();
+        self.plumbing.readers.stop();
         self.plumbing.timers.stop();
+        if let Some(transfers) = self.transfers.get() {
+            transfers.stop();
+        }
         if let Some(peers) = self.peers.get() {
             peers.stop();
         }
-        for door in self.doors.read().values() {
-            match door {
-                Door::Alone(gateway) => {
-                    gateway.shard().post(Input::Call(Box::new(|solo: &mut crate::solo::Solo, _, _| solo.close())));
-                    gateway.shard().stop();
-                }
-                Door::Member(gateway) => {
-                    gateway.member().stop();
-                    gateway.member().world().close();
-                }
-            }
+    }
+
+    /// Gives up what this node leads, so that nobody has to wait for its leases to end.
+    fn hand_over(&self) {
+        let end = Instant::now() + HAND_OVER_PATIENCE;
+        let leads = |gateway: &Arc<crate::gateway::Gateway>| gateway.member().world().readable().until > 0;
+        for gateway in self.directory.gateways() {
+            gateway.member().post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
+        }
+        while Instant::now() < end && self.directory.gateways().iter().any(leads) {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -545,8 +397,27 @@ impl Drop for Node {
     }
 }
 
-/// What the log has of each machine, not read yet.
-type Records = BTreeMap<MachineKey, Vec<Bytes>>;
+/// What a folder holds: who the node is, its engine, its log, and the records in it.
+type Restored = (Identity, Arc<dyn Store>, Journal, Records);
+
+fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> {
+    let Some(folder) = &options.data else {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        return Ok((Identity::in_memory(members), store, Journal::in_memory(), BTreeMap::new()));
+    };
+    let identity = Identity::open(folder, options.node, members)?;
+    let path = folder.join("store");
+    let store = RedbStore::open(&disk(&path)?, options.cache_bytes).map_err(|error| of_store(&path, error))?;
+    let path = folder.join("log");
+    let log_options = meridian_log::Options { segment_bytes: options.log_segment_bytes };
+    let (log, recovered) = Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
+    let mut records: Records = BTreeMap::new();
+    for (key, _, bytes) in recovered.records {
+        records.entry(key).or_default().push(bytes);
+    }
+    let journal = Journal::start(log).map_err(|error| OpenError::File { path: "a thread".into(), error })?;
+    Ok((identity, Arc::new(store), journal, records))
+}
 
 /// One of several nodes listens for the others; a node that is alone does not.
 fn listen(options: &Options, members: &Members) -> Result<Option<TcpListener>, OpenError> {
@@ -556,10 +427,6 @@ fn listen(options: &Options, members: &Members) -> Result<Option<TcpListener>, O
     let own = || members.get(options.node).map(|member| member.address.clone()).unwrap_or_default();
     let address = options.listen.clone().unwrap_or_else(own);
     TcpListener::bind(&address).map(Some).map_err(|error| OpenError::Listen { address, error })
-}
-
-fn key_of(id: DatabaseId) -> MachineKey {
-    MachineKey { database: id.0, shard: 0 }
 }
 
 fn disk(path: &Path) -> Result<OsDisk, OpenError> {

@@ -1,7 +1,8 @@
-//! The thread that moves versions from memory to the store, and lets the log go.
+//! The thread that moves versions from memory to the store, lets the log go, and removes versions that are too old to be read.
 //!
 //! ```text
 //!   every second:       Recent ──▶ store, unsynced, each batch with the position up to which it is complete
+//!                       superseded versions behind the horizon (now - history) are removed, a part of the keys each time
 //!   every few seconds   store.checkpoint(), then each shard logs a checkpoint with what the store does not hold yet,
 //!   or so many bytes:   and the log frees the segments before it
 //! ```
@@ -9,7 +10,9 @@
 //! Every shard takes part in each checkpoint, so that a shard on which nothing happens holds no segment back.
 //! A store without room keeps versions in Recent and the log in place; the next round tries again.
 
+use crate::plumbing::Plumbing;
 use crate::space::Space;
+use meridian_clock::Timestamp;
 use meridian_mvcc::{Store, StoreError};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -27,6 +30,8 @@ pub struct SettleOptions {
     pub checkpoint_bytes: usize,
     /// What goes into the store at once.
     pub batch_bytes: usize,
+    /// How long superseded versions can be read, and are kept.
+    pub history: Duration,
 }
 
 impl Default for SettleOptions {
@@ -36,6 +41,7 @@ impl Default for SettleOptions {
             checkpoint_every: Duration::from_secs(10),
             checkpoint_bytes: 64 << 20,
             batch_bytes: 4 << 20,
+            history: Duration::from_secs(600),
         }
     }
 }
@@ -65,11 +71,11 @@ pub type Shards = Arc<dyn Fn() -> Vec<Arc<dyn Settles>> + Send + Sync>;
 
 impl Settler {
     /// Starts the thread.
-    pub fn start(options: SettleOptions, store: Arc<dyn Store>, shards: Shards) -> std::io::Result<Self> {
+    pub fn start(options: SettleOptions, plumbing: Arc<Plumbing>, shards: Shards) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("settle".into());
-        let thread = thread.spawn(move || run(&of_thread, options, &*store, &shards))?;
+        let thread = thread.spawn(move || run(&of_thread, options, &plumbing, &shards))?;
         Ok(Settler { shared, thread: Mutex::new(Some(thread)) })
     }
 
@@ -91,7 +97,7 @@ impl Drop for Settler {
     }
 }
 
-fn run(shared: &Shared, options: SettleOptions, store: &dyn Store, shards: &Shards) {
+fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Shards) {
     let (mut settled, mut last) = (0, Instant::now());
     loop {
         {
@@ -106,23 +112,37 @@ fn run(shared: &Shared, options: SettleOptions, store: &dyn Store, shards: &Shar
         let shards = shards();
         for shard in &shards {
             match shard.space().settle(options.batch_bytes) {
-                Ok(bytes) => settled += bytes,
+                Ok(bytes) => {
+                    settled += bytes;
+                    if let Err(error) = collect(shard.space(), options, plumbing, bytes) {
+                        complain("remove old versions", &error);
+                    }
+                }
                 Err(error) => complain("settle", &error),
             }
         }
         if settled >= options.checkpoint_bytes || (settled > 0 && last.elapsed() >= options.checkpoint_every) {
             (settled, last) = (0, Instant::now());
-            if let Err(error) = checkpoint(store, &shards) {
+            if let Err(error) = checkpoint(&*plumbing.store, &shards) {
                 complain("checkpoint", &error);
             }
         }
     }
 }
 
+/// Removes old versions at a pace that keeps up with new ones, and costs little when there are few.
+fn collect(space: &Space, options: SettleOptions, plumbing: &Plumbing, settled_bytes: usize) -> Result<(), StoreError> {
+    const PACE_BYTES: usize = 4 << 20;
+    let history_ns = u64::try_from(options.history.as_nanos()).unwrap_or(u64::MAX);
+    let horizon = Timestamp::end_of(plumbing.clock.now().interval.earliest.saturating_sub(history_ns));
+    space.collect(horizon, history_ns / 8, PACE_BYTES + 2 * settled_bytes).map(drop)
+}
+
 /// Makes what was settled survive a crash, and lets the log go up to there.
 pub fn checkpoint(store: &dyn Store, shards: &[Arc<dyn Settles>]) -> Result<(), StoreError> {
     // Read before the checkpoint: what is settled during it may or may not be in it.
-    let applied: Result<Vec<u64>, StoreError> = shards.iter().map(|shard| shard.space().applied()).collect();
+    let position = |shard: &Arc<dyn Settles>| shard.space().extent().map(|extent| extent.position);
+    let applied: Result<Vec<u64>, StoreError> = shards.iter().map(position).collect();
     let applied = applied?;
     store.checkpoint()?;
     for (shard, applied) in shards.iter().zip(applied) {

@@ -1,11 +1,12 @@
 //! Three nodes in one process, over TCP.
 
 use futures::executor::block_on;
-use meridian_host::node::{Node, Options};
+use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
-use meridian_txn::{Begin, Failure, Lock, Mode, Outcome, ReadAt};
+use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,12 @@ fn members() -> Vec<Member> {
 
 fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
     let options = Options { node: NodeId(node), members: members.to_vec(), ..Options::loopback() };
-    let options = Options { log_segment_bytes: 1 << 20, ..options.at(folder.join(node.to_string())) };
+    let settle = SettleOptions {
+        every: Duration::from_millis(50),
+        checkpoint_every: Duration::from_millis(200),
+        ..SettleOptions::default()
+    };
+    let options = Options { log_segment_bytes: 1 << 20, settle, ..options.at(folder.join(node.to_string())) };
     Node::open(options).unwrap()
 }
 
@@ -39,13 +45,13 @@ fn insist<T>(what: impl Fn() -> Result<T, String>) -> T {
 }
 
 fn put(node: &Node, key: &str, value: &str) {
-    let database = node.database("postgres").unwrap();
+    put_in(&node.database("postgres").unwrap(), key, value);
+}
+
+fn put_in(database: &Arc<dyn Database>, key: &str, value: &str) {
     insist(|| {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
         let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        // The read fixes the leadership; without it a commit that is not answered could only be unknown.
-        let seen = block_on(transaction.get(&Key::from(key), Lock::Exclusive));
-        seen.map_err(|failure: Failure| failure.to_string())?;
         transaction.put(Key::from(key), Some(Value::from(value))).map_err(|failure| failure.to_string())?;
         match block_on(transaction.commit()) {
             Outcome::Committed { .. } => Ok(()),
@@ -55,7 +61,10 @@ fn put(node: &Node, key: &str, value: &str) {
 }
 
 fn get(node: &Node, key: &str) -> Option<String> {
-    let database = node.database("postgres").unwrap();
+    get_in(&node.database("postgres").unwrap(), key)
+}
+
+fn get_in(database: &Arc<dyn Database>, key: &str) -> Option<String> {
     insist(|| {
         let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
         let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
@@ -101,4 +110,81 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
     let mut transaction = block_on(database.begin(begin)).unwrap();
     let rows = block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
     assert_eq!(rows.rows.len(), 3);
+}
+
+#[test]
+fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let first = nodes[0].clone().unwrap();
+    block_on(first.create_database("lab")).unwrap();
+    let found = |node: &Node| block_on(node.find_database("lab")).unwrap();
+    for node in nodes.iter().flatten() {
+        assert!(found(node).is_some());
+    }
+    let exists = DatabaseError::Exists("lab".into());
+    assert_eq!(block_on(nodes[1].as_ref().unwrap().create_database("lab")), Err(exists));
+    put_in(&found(&first).unwrap(), "k", "in the lab");
+    drop(first);
+    nodes[0] = None;
+    let lab = found(nodes[2].as_ref().unwrap()).unwrap();
+    put_in(&lab, "k", "without the first");
+    nodes[0] = Some(open(1, &members, folder.path()));
+    let back = nodes[0].as_ref().unwrap();
+    assert_eq!(get_in(&found(back).unwrap(), "k").as_deref(), Some("without the first"));
+    insist(|| block_on(back.drop_database("lab")).map_err(|error| error.to_string()));
+    for node in nodes.iter().flatten() {
+        insist(|| match node.database("lab") {
+            None => Ok(()),
+            Some(_) => Err("still there".into()),
+        });
+        assert!(found(node).is_none());
+    }
+}
+
+/// More than the leader keeps of the log is written while a node is away: it is sent everything, and counts again.
+#[test]
+fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let open = |node| open(node, &members, folder.path());
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
+    put(nodes[0].as_ref().unwrap(), "before", "here");
+    nodes[2] = None;
+    let big = "x".repeat(200_000);
+    for number in 0..60 {
+        put(nodes[number % 2].as_ref().unwrap(), &format!("big{number}"), &big);
+    }
+    put(nodes[0].as_ref().unwrap(), "before", "changed");
+    // The log is let go of once the store has everything.
+    for node in nodes.iter().flatten() {
+        insist(|| match node.status().log.segments {
+            0..=9 => Ok(()),
+            many => Err(format!("{many} segments")),
+        });
+    }
+    nodes[2] = Some(open(3));
+    let applied = |node: &Node| node.status().shards.iter().find(|s| s.database == "postgres").unwrap().applied;
+    let (goal, back) = (applied(nodes[0].as_ref().unwrap()), nodes[2].clone().unwrap());
+    insist(|| if applied(&back) >= goal { Ok(()) } else { Err(format!("{} of {goal}", applied(&back))) });
+    assert!(back.status().copies_received > 0);
+    // Without one of those that had it all, the copy is one of a majority.
+    nodes[0] = None;
+    for node in nodes.iter().flatten() {
+        assert_eq!(get(node, "before").as_deref(), Some("changed"));
+        for number in 0..60 {
+            assert_eq!(get(node, &format!("big{number}")).map(|value| value.len()), Some(big.len()));
+        }
+    }
+    nodes[1] = None;
+    nodes[0] = Some(open(1));
+    assert_eq!(get(&back, "big59").map(|value| value.len()), Some(big.len()));
+    drop(nodes);
+    drop(back);
+    // And it is kept: another life goes on from it.
+    let nodes: Vec<Arc<Node>> = (2..=3).map(open).collect();
+    for node in &nodes {
+        assert_eq!(get(node, "big0").map(|value| value.len()), Some(big.len()));
+    }
 }

@@ -14,6 +14,17 @@ pub struct SpaceId {
     /// The shard.
     #[n(1)]
     pub shard: u32,
+    /// Which copy of it: one that is received whole is written beside the one that it replaces.
+    #[n(2)]
+    #[cbor(default)]
+    pub copy: u8,
+}
+
+impl SpaceId {
+    /// The first copy of a shard.
+    pub fn new(database: u32, shard: u32) -> Self {
+        SpaceId { database, shard, copy: 0 }
+    }
 }
 
 /// A value at a timestamp; `None` is a tombstone.

@@ -85,7 +85,8 @@ impl Databases {
 
     /// Takes in a row. True if it says something new.
     pub fn learn(&mut self, row: DatabaseRow) -> bool {
-        if row.id < FIRST_FREE || self.by_id.get(&row.id) == Some(&row) {
+        // A number is never reused: what was dropped stays so, whatever older row is heard of later.
+        if row.id < FIRST_FREE || self.by_id.get(&row.id).is_some_and(|known| known.dropped || *known == row) {
             return false;
         }
         self.by_id.insert(row.id, row);
@@ -134,6 +135,8 @@ mod tests {
         databases.learn(DatabaseRow { dropped: true, ..lab.clone() });
         assert!(databases.named("lab").is_none());
         assert!(databases.next_id() > lab.id);
+        assert!(!databases.learn(lab), "an older row comes late");
+        assert!(databases.named("lab").is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use meridian_mvcc::{
 use meridian_store::RedbStore;
 use std::time::Instant;
 
-const SPACE: SpaceId = SpaceId { database: 1, shard: 0 };
+const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 const ROWS: u64 = 1_000_000;
 
 fn at(nanos: u64) -> Timestamp {

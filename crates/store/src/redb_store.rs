@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 pub(crate) const VERSIONS: TableDefinition<VersionKey, &[u8]> = TableDefinition::new("versions");
-const FACTS: TableDefinition<(u64, &str), &[u8]> = TableDefinition::new("facts");
+const FACTS: TableDefinition<(u64, u8, &str), &[u8]> = TableDefinition::new("facts");
 /// The one file.
 const FILE: &str = "store.redb";
 /// Room that is left alone beside what the engine may have buffered: the log's, and the file's growth.
@@ -166,8 +166,9 @@ impl RedbStore {
     }
 }
 
-pub(crate) fn space_number(space: SpaceId) -> u64 {
-    (u64::from(space.database) << 32) | u64::from(space.shard)
+/// Whose facts: database and shard, and the copy.
+fn owner(space: SpaceId) -> (u64, u8) {
+    ((u64::from(space.database) << 32) | u64::from(space.shard), space.copy)
 }
 
 impl Store for RedbStore {
@@ -205,8 +206,9 @@ impl Store for RedbStore {
                 versions.remove(&*key)?;
             }
             let mut facts = write.open_table(FACTS)?;
+            let (shard, copy) = owner(batch.space);
             for (name, fact) in &batch.facts {
-                facts.insert((space_number(batch.space), *name), &**fact)?;
+                facts.insert((shard, copy, *name), &**fact)?;
             }
             Ok(())
         })
@@ -219,7 +221,8 @@ impl Store for RedbStore {
     fn fact(&self, space: SpaceId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let look = || -> Result<_, redb::Error> {
             let facts = self.database.begin_read()?.open_table(FACTS)?;
-            Ok(facts.get((space_number(space), name))?.map(|fact| fact.value().to_vec()))
+            let (shard, copy) = owner(space);
+            Ok(facts.get((shard, copy, name))?.map(|fact| fact.value().to_vec()))
         };
         look().map_err(|error| self.place.failure(error))
     }
@@ -230,7 +233,7 @@ impl Store for RedbStore {
             let (start, end) = version_key::space_bounds(space);
             versions.retain_in::<&[u8], _>((Bound::Included(&*start), Bound::Excluded(&*end)), |_, _| false)?;
             let mut facts = write.open_table(FACTS)?;
-            facts.retain(|(number, _), _| number != space_number(space))?;
+            facts.retain(|(shard, copy, _), _| (shard, copy) != owner(space))?;
             Ok(())
         })
     }

@@ -4,7 +4,7 @@ use meridian_clock::Timestamp;
 use meridian_mvcc::{KeyRange, SpaceId};
 use std::cmp::Ordering;
 
-const SPACE: usize = 8;
+const SPACE: usize = 9;
 const STAMP: usize = 16;
 
 /// A type whose bytes compare first as (space, key) and then as timestamps, newest first. A plain comparison of bytes would mix a
@@ -59,6 +59,7 @@ pub(crate) fn encode_into(bytes: &mut Vec<u8>, space: SpaceId, key: &[u8], at: T
     bytes.clear();
     bytes.extend_from_slice(&space.database.to_be_bytes());
     bytes.extend_from_slice(&space.shard.to_be_bytes());
+    bytes.push(space.copy);
     bytes.extend_from_slice(key);
     bytes.extend(at.to_be_bytes().map(|byte| !byte));
 }
@@ -81,14 +82,15 @@ pub(crate) fn bounds(space: SpaceId, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
 
 /// From the first version of a space, inclusive, to the first beyond it, exclusive.
 pub(crate) fn space_bounds(space: SpaceId) -> (Vec<u8>, Vec<u8>) {
-    let number = (u64::from(space.database) << 32) | u64::from(space.shard);
-    let end = match number.checked_add(1) {
-        Some(next) => {
-            let next = SpaceId { database: (next >> 32) as u32, shard: next as u32 };
+    let number = (u128::from(space.database) << 40) | (u128::from(space.shard) << 8) | u128::from(space.copy);
+    let next = number + 1;
+    let end = match u32::try_from(next >> 40) {
+        Ok(database) => {
+            let next = SpaceId { database, shard: (next >> 8) as u32, copy: next as u8 };
             encode(next, &[], Timestamp::MAX)
         }
         // No machine has the last space: its number is reserved by the log.
-        None => vec![u8::MAX; SPACE + 1 + STAMP],
+        Err(_) => vec![u8::MAX; SPACE + 1 + STAMP],
     };
     (encode(space, &[], Timestamp::MAX), end)
 }

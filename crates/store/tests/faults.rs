@@ -5,7 +5,7 @@ use meridian_log::{Disk, Faults, MemoryDisk};
 use meridian_mvcc::{Batch, Key, KeyRange, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_store::RedbStore;
 
-const SPACE: SpaceId = SpaceId { database: 1, shard: 0 };
+const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 const CACHE: usize = 1 << 20;
 /// Of which the engine writes half while a transaction goes on.
 const SMALL_CACHE: usize = 64 << 10;

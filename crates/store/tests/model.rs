@@ -10,7 +10,7 @@ use meridian_store::{MemoryStore, RedbStore};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const SPACE: SpaceId = SpaceId { database: 1, shard: 0 };
+const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 
 /// Tenths of a step, so that an install may come late with a timestamp between others.
 fn stamp(tenths: u64) -> Timestamp {
@@ -214,7 +214,7 @@ fn a_dropped_space_is_gone_and_its_neighbours_stay() {
     let version =
         StoredVersion { key: Key::from("a"), version: Version { at: stamp(1), value: Some(Value::from("x")) } };
     let facts = vec![("applied", vec![1])];
-    let spaces = [(1, 0), (1, 1), (1, 2)].map(|(database, shard)| SpaceId { database, shard });
+    let spaces = [(1, 0, 0), (1, 0, 1), (1, 1, 0)].map(|(database, shard, copy)| SpaceId { database, shard, copy });
     for space in spaces {
         let versions = vec![version.clone()];
         store.apply(Batch { space, versions, removals: Vec::new(), facts: facts.clone() }).unwrap();

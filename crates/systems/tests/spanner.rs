@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MS: u64 = 1_000_000;
 const NODES: usize = 3;
 const EPSILON: u64 = 3 * MS;
-const SPACE: SpaceId = SpaceId { database: 1, shard: 0 };
+const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 
 /// What the world does wrong on purpose, so that the judge is seen to notice.
 #[derive(Clone, Copy, PartialEq)]

@@ -30,4 +30,4 @@ mod records;
 mod replica;
 
 pub use records::{Agreed, Damaged};
-pub use replica::{Effect, Message, Readable, Replica, Timer};
+pub use replica::{Effect, Message, Readable, Replica, Timer, newest};

@@ -187,6 +187,19 @@ fn surviving(records: &[Record]) -> ((Index, Term), BTreeMap<Index, Entry>) {
     (base, kept)
 }
 
+/// The newest timestamp in a member's records, agreed or not.
+pub fn newest(records: &[Record]) -> Timestamp {
+    let entries = records.iter().flat_map(|record| match record {
+        Record::Append { entries } => entries.as_slice(),
+        Record::Standing { .. } | Record::Base { .. } => &[],
+    });
+    let at = |entry: &Entry| match Agreed::decode(&entry.payload) {
+        Ok(Some(Agreed::Commit { at, .. } | Agreed::Floor { at })) => at,
+        Ok(None) | Err(_) => Timestamp::ZERO,
+    };
+    entries.map(at).max().unwrap_or_default()
+}
+
 impl Replica {
     /// A member, new or restored. `agreed` is the newest commit timestamp that the world has stored.
     pub fn new(
@@ -276,6 +289,13 @@ impl Replica {
     /// Whether it leads and serves.
     pub fn is_serving(&self) -> bool {
         self.serving
+    }
+
+    /// Gives up leadership as soon as every timestamp that was used has surely passed, and what is under way is decided. What is asked from
+    /// now on is sent to another.
+    pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        self.with_group(now, out, |group, out| group.abdicate(now, out));
+        self.finish(now, out);
     }
 
     /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes on.

@@ -1,0 +1,348 @@
+//! The databases that this node knows of, and the way to each.
+//!
+//! A database exists because its row stands in `system`. Every node reads those rows where it sees everything anyway: as they are
+//! installed into its own copy of `system`.
+//!
+//! ```text
+//!   CREATE DATABASE ──▶ transaction in `system` ──▶ row agreed on ──▶ installed on every node ──▶ watch ──▶ member begins
+//! ```
+//!
+//! Invariants:
+//! 1. A node begins its member of a group when it has seen the row, and ends it when it has seen that it is dropped; until then
+//!    messages for it are dropped like any lost message.
+//! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
+
+use crate::envelope;
+use crate::gateway::Gateway;
+use crate::identity::OpenError;
+use crate::member::{self, Place};
+use crate::peers::Peers;
+use crate::plumbing::Plumbing;
+use crate::space::Space;
+use crate::transfer::Transfers;
+use bytes::Bytes;
+use meridian_log::MachineKey;
+use meridian_machine::{DatabaseId, Incarnation, NodeId};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
+use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, SYSTEM, row_prefix};
+use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// Why a database was not created or dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatabaseError {
+    /// There is one of this name: SQLSTATE 42P04.
+    Exists(String),
+    /// There is none of this name: SQLSTATE 3D000.
+    Missing(String),
+    /// It exists from birth and stays: SQLSTATE 42501.
+    Permanent(String),
+    /// The transaction in `system` failed.
+    Failed(Failure),
+}
+
+impl fmt::Display for DatabaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DatabaseError::Exists(name) => write!(f, "database \"{name}\" already exists"),
+            DatabaseError::Missing(name) => write!(f, "database \"{name}\" does not exist"),
+            DatabaseError::Permanent(name) => write!(f, "database \"{name}\" cannot be dropped"),
+            DatabaseError::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DatabaseError {}
+
+/// What the log has of each machine, not read yet.
+pub type Records = BTreeMap<MachineKey, Vec<Bytes>>;
+
+/// Where the members of this node find themselves.
+pub struct Here {
+    /// This node.
+    pub me: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// All members of the cluster.
+    pub members: Vec<NodeId>,
+    /// The folder, for errors to name.
+    pub folder: Option<PathBuf>,
+    /// What its machines share.
+    pub plumbing: Arc<Plumbing>,
+    /// The links.
+    pub peers: Arc<OnceLock<Arc<Peers>>>,
+    /// Who copies whole shards.
+    pub transfers: Arc<OnceLock<Arc<Transfers>>>,
+}
+
+/// The databases and their gateways.
+pub struct Directory {
+    here: Here,
+    databases: RwLock<Databases>,
+    gateways: RwLock<BTreeMap<DatabaseId, Arc<Gateway>>>,
+    /// What the log has of machines whose rows have not been seen yet in this life.
+    records: Mutex<Records>,
+    rows: Mutex<mpsc::Sender<Option<DatabaseRow>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The records of a database's machine.
+pub fn key_of(id: DatabaseId) -> MachineKey {
+    MachineKey { database: id.0, shard: 0 }
+}
+
+fn rows_in(writes: &[Write]) -> impl Iterator<Item = DatabaseRow> + '_ {
+    let of_database = |write: &&Write| write.key.starts_with(row_prefix());
+    writes.iter().filter(of_database).filter_map(|write| DatabaseRow::read(write.value.as_ref()?))
+}
+
+impl Directory {
+    /// Brings back every database that the log and the store know of.
+    pub fn open(here: Here, records: Records) -> Result<Arc<Self>, OpenError> {
+        let (rows, seen) = mpsc::channel::<Option<DatabaseRow>>();
+        let directory = Arc::new(Directory {
+            here,
+            databases: RwLock::default(),
+            gateways: RwLock::default(),
+            records: Mutex::new(records),
+            rows: Mutex::new(rows.clone()),
+            thread: Mutex::new(None),
+        });
+        let watch = Box::new(move |writes: &[Write]| rows_in(writes).for_each(|row| drop(rows.send(Some(row)))));
+        directory.begin(SYSTEM, Some(watch))?;
+        directory.read_settled_rows().map_err(|error| directory.of_store(error))?;
+        let ids: Vec<DatabaseId> = directory.databases.read().iter().map(|row| row.id).collect();
+        for id in ids.into_iter().filter(|id| *id != SYSTEM) {
+            directory.begin(id, None)?;
+        }
+        let of_thread = Arc::downgrade(&directory);
+        let thread = std::thread::Builder::new().name("databases".into()).spawn(move || {
+            while let Ok(Some(row)) = seen.recv() {
+                let Some(directory) = of_thread.upgrade() else { return };
+                if let Err(error) = directory.learn(row) {
+                    tracing::error!(%error, "a database cannot be begun or ended on this node");
+                }
+            }
+        });
+        let thread = thread.map_err(|error| OpenError::File { path: "a thread".into(), error })?;
+        *directory.thread.lock() = Some(thread);
+        Ok(directory)
+    }
+
+    fn of_store(&self, error: StoreError) -> OpenError {
+        OpenError::Storage { path: self.here.folder.clone().unwrap_or_default(), what: error.to_string() }
+    }
+
+    /// Brings a database's member to life.
+    fn begin(&self, id: DatabaseId, watch: Option<member::Watch>) -> Result<(), OpenError> {
+        let key = key_of(id);
+        let here = &self.here;
+        let path = || here.folder.clone().unwrap_or_default().join("log");
+        let records = self.records.lock().remove(&key).unwrap_or_default();
+        let records: Result<Vec<Vec<_>>, String> = records.iter().map(|bytes| envelope::read_record(bytes)).collect();
+        let records = records.map_err(|what| OpenError::Damaged { path: path(), what })?;
+        let place = Place {
+            key,
+            me: here.me,
+            incarnation: here.incarnation,
+            members: here.members.clone(),
+            peers: Arc::clone(&here.peers),
+            transfers: Arc::clone(&here.transfers),
+            watch,
+        };
+        let records = records.into_iter().flatten().collect();
+        let member = member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
+        self.gateways.write().insert(id, Arc::new(Gateway::new(member, &here.members)));
+        Ok(())
+    }
+
+    /// Ends a database's member and removes everything it kept, also what a crash left of it.
+    fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
+        let gateway = self.gateways.write().remove(&id);
+        let left = self.records.lock().remove(&key_of(id)).is_some();
+        if gateway.is_none() && !left {
+            return Ok(());
+        }
+        self.here.plumbing.journal.forget(key_of(id));
+        match gateway {
+            Some(gateway) => {
+                gateway.member().stop();
+                gateway.member().world().close();
+                gateway.member().world().space().forget()
+            }
+            None => Space::open(key_of(id), Arc::clone(&self.here.plumbing.store))?.forget(),
+        }
+    }
+
+    /// Reads which databases there are from the rows of `system` in the store; later ones are installed in front of the watch.
+    fn read_settled_rows(&self) -> Result<(), StoreError> {
+        let Some(system) = self.gateway(SYSTEM) else { return Ok(()) };
+        let space = system.member().world().space();
+        let at = space.extent()?.at;
+        let mut range = Some(KeyRange::prefix(row_prefix()));
+        while let Some(part) = range {
+            let chunk = space.scan(&part, at, false, 1000, 1 << 20)?;
+            for row in chunk.rows.iter().filter_map(|(_, value)| DatabaseRow::read(value)) {
+                if row.dropped {
+                    self.end(row.id)?;
+                }
+                self.databases.write().learn(row);
+            }
+            range = chunk.rest;
+        }
+        Ok(())
+    }
+
+    /// Takes in a row: begins or ends a member.
+    fn learn(&self, row: DatabaseRow) -> Result<(), OpenError> {
+        // Held throughout: whoever learns the same at the same time finds the member begun.
+        let mut databases = self.databases.write();
+        let id = row.id;
+        databases.learn(row);
+        let lives = databases.iter().any(|known| known.id == id);
+        if lives && self.gateway(id).is_none() {
+            self.begin(id, None)?;
+        }
+        drop(databases);
+        if lives { Ok(()) } else { self.end(id).map_err(|error| self.of_store(error)) }
+    }
+
+    /// Looks up every database there is.
+    pub async fn look(&self) -> Result<(), Failure> {
+        let mut transaction = self.begin_in_system(Mode::ReadOnly(ReadAt::Now)).await?;
+        for row in read_rows(&mut *transaction, Lock::Shared).await? {
+            self.learn(row).map_err(|error| Failure::Storage(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The gateway of a database by its number.
+    pub fn gateway(&self, id: DatabaseId) -> Option<Arc<Gateway>> {
+        self.gateways.read().get(&id).cloned()
+    }
+
+    /// All gateways.
+    pub fn gateways(&self) -> Vec<Arc<Gateway>> {
+        self.gateways.read().values().cloned().collect()
+    }
+
+    /// The living databases and their gateways, by number.
+    pub fn list(&self) -> Vec<(DatabaseRow, Arc<Gateway>)> {
+        let databases = self.databases.read();
+        let gateways = self.gateways.read();
+        databases.iter().filter_map(|row| Some((row.clone(), gateways.get(&row.id)?.clone()))).collect()
+    }
+
+    /// A database by name, as far as this node has seen.
+    pub fn known(&self, name: &str) -> Option<Arc<Gateway>> {
+        let id = self.databases.read().named(name)?.id;
+        self.gateway(id)
+    }
+
+    /// A database by name; one that this node has not seen yet is looked up.
+    pub async fn find(&self, name: &str) -> Result<Option<Arc<Gateway>>, Failure> {
+        if let Some(gateway) = self.known(name) {
+            return Ok(Some(gateway));
+        }
+        self.look().await?;
+        Ok(self.known(name))
+    }
+
+    async fn begin_in_system(&self, mode: Mode) -> Result<Box<dyn Transaction>, Failure> {
+        let system = self.gateway(SYSTEM).expect("invariant: system exists from birth");
+        system.begin(Begin { mode, age: None }).await
+    }
+
+    /// Creates a database: its row in `system` is what makes it exist.
+    pub async fn create_database(&self, name: &str) -> Result<(), DatabaseError> {
+        self.write(|databases| match databases.named(name) {
+            Some(_) => Err(DatabaseError::Exists(name.into())),
+            None => Ok(DatabaseRow::new(databases.next_id(), name)),
+        })
+        .await
+    }
+
+    /// Drops a database and everything in it.
+    pub async fn drop_database(&self, name: &str) -> Result<(), DatabaseError> {
+        self.write(|databases| match databases.named(name) {
+            None => Err(DatabaseError::Missing(name.into())),
+            Some(row) if row.id < FIRST_FREE => Err(DatabaseError::Permanent(name.into())),
+            Some(row) => Ok(DatabaseRow { dropped: true, ..row.clone() }),
+        })
+        .await
+    }
+
+    /// Writes the row that `decide` makes of what stands in `system`, and takes it in here.
+    async fn write(
+        &self,
+        decide: impl Fn(&Databases) -> Result<DatabaseRow, DatabaseError>,
+    ) -> Result<(), DatabaseError> {
+        const ATTEMPTS: usize = 10;
+        let failed = DatabaseError::Failed;
+        for attempt in 1.. {
+            let outcome = async {
+                let mut transaction = self.begin_in_system(Mode::ReadWrite).await?;
+                let rows = read_rows(&mut *transaction, Lock::Exclusive).await?;
+                let mut databases = Databases::at_birth();
+                for row in rows {
+                    databases.learn(row);
+                }
+                let row = match decide(&databases) {
+                    Ok(row) => row,
+                    Err(error) => return Ok(Err(error)),
+                };
+                transaction.put(Key::from(row.key()), Some(Value::from(row.value())))?;
+                Ok(Ok((row, transaction.commit().await)))
+            };
+            match outcome.await {
+                Ok(Ok((row, Outcome::Committed { .. }))) => {
+                    let begun = self.learn(row);
+                    return begun.map_err(|error| failed(Failure::Storage(error.to_string())));
+                }
+                Ok(Ok((_, Outcome::Unknown))) => {
+                    let what =
+                        "it is not known whether the database was created or dropped: look at the list of databases";
+                    return Err(failed(Failure::Unavailable(what.into())));
+                }
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok((_, Outcome::Aborted { why }))) | Err(Failure::Aborted(why)) if attempt == ATTEMPTS => {
+                    return Err(failed(Failure::Aborted(why)));
+                }
+                Ok(Ok((_, Outcome::Aborted { .. }))) | Err(Failure::Aborted(_)) => {}
+                Err(failure) => return Err(failed(failure)),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Ends the thread and every member; nobody waits any more.
+    pub fn close(&self) {
+        let _ = self.rows.lock().send(None);
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+        for gateway in self.gateways() {
+            gateway.member().stop();
+            gateway.member().world().close();
+        }
+    }
+}
+
+async fn read_rows(transaction: &mut dyn Transaction, lock: Lock) -> Result<Vec<DatabaseRow>, Failure> {
+    let mut rows = Vec::new();
+    let mut range = Some(KeyRange::prefix(row_prefix()));
+    while let Some(part) = range {
+        let chunk = transaction.scan(&part, lock, false, 1000).await?;
+        rows.extend(chunk.rows.iter().filter_map(|(_, value)| DatabaseRow::read(value)));
+        range = chunk.rest;
+    }
+    Ok(rows)
+}
