@@ -1,7 +1,7 @@
 //! A node of this process and the databases that sessions find in it.
 
 use meridian_host::node::{Node, Options, Status};
-use meridian_sql::Engine;
+use meridian_sql::{Analytic, Engine};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +40,23 @@ pub struct House {
     node: Arc<Node>,
     first: Arc<Engine>,
     engines: Mutex<BTreeMap<String, Arc<Engine>>>,
+    analytic: Option<Arc<dyn Analytic>>,
+}
+
+/// The engine for analytical queries, where this build has one.
+fn analytic() -> Result<Option<Arc<dyn Analytic>>, String> {
+    #[cfg(feature = "analytic")]
+    return meridian_analytic::DataFusion::new(Default::default()).map(|engine| Some(Arc::new(engine) as _));
+    #[cfg(not(feature = "analytic"))]
+    Ok(None)
+}
+
+fn engine(name: &str, database: Arc<dyn meridian_txn::Database>, analytic: &Option<Arc<dyn Analytic>>) -> Arc<Engine> {
+    let engine = Engine::new(name, database);
+    Arc::new(match analytic {
+        Some(analytic) => engine.with_analytic(analytic.clone()),
+        None => engine,
+    })
 }
 
 impl House {
@@ -51,9 +68,10 @@ impl House {
         };
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
-        let first = Arc::new(Engine::new(FIRST, database));
+        let analytic = analytic()?;
+        let first = engine(FIRST, database, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
-        Ok(House { node, first, engines })
+        Ok(House { node, first, engines, analytic })
     }
 
     /// The database that users begin with.
@@ -68,7 +86,7 @@ impl House {
         }
         let database = self.node.database(name)?;
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(engines.entry(name.to_owned()).or_insert_with(|| Arc::new(Engine::new(name, database))).clone())
+        Some(engines.entry(name.to_owned()).or_insert_with(|| engine(name, database, &self.analytic)).clone())
     }
 
     /// The names of all databases.

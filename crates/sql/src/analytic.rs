@@ -1,18 +1,22 @@
 //! The seam to an analytical engine, for queries that the own executor does not run: joins, subqueries, windows and the like.
 //!
-//! The engine plans against table descriptors and reads rows through a [`Reader`], which lends it the session's transaction. It
-//! never sees keys, locks or protocols. Without one, such a query answers 0A000.
+//! The engine plans against table descriptors. While a query runs, the session asks for its next rows and lends its transaction for
+//! just that call, as a [`Reader`]; the engine's own threads never hold it. So a query that is dropped leaves the transaction where
+//! it was. The engine never sees keys, locks or protocols. Without one, such a query answers 0A000.
 
+use crate::bind::Binder;
+use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::expr::Facts;
+use crate::names;
 use crate::response::Column;
 use crate::scan::{self, Position};
+use crate::select;
 use crate::types::Type;
-use futures::lock::Mutex;
-use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_txn::{Conflict, Failure, Future, Lock, Outcome, Rows, Savepoint, Transaction};
-use sqlparser::ast::Query;
+use meridian_txn::{Future, Lock, Transaction};
+use sqlparser::ast::{self, Query};
 use std::sync::Arc;
 
 /// An analytical engine.
@@ -35,94 +39,119 @@ pub trait AnalyticPlan: Send + Sync {
     /// Lines for EXPLAIN.
     fn explain(&self) -> Vec<String>;
     /// Starts it: the rows come as they are asked for.
-    fn execute(&self, params: Vec<Datum>, reader: Reader) -> Result<Box<dyn AnalyticRows>, SqlError>;
+    fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError>;
 }
 
 /// The rows of a running query.
 pub trait AnalyticRows: Send {
-    /// The next rows, `None` at the end.
-    fn next(&mut self) -> Future<'_, Result<Option<Vec<Vec<Datum>>>, SqlError>>;
+    /// The next rows, `None` at the end. The reader is lent for this call; a later call may lend another of the same transaction.
+    fn next<'a>(&'a mut self, reader: &'a mut Reader<'_>) -> Future<'a, Result<Option<Vec<Vec<Datum>>>, SqlError>>;
 }
 
-/// The session's transaction on loan. Clones share it; each chunk takes it for itself.
-#[derive(Clone)]
-pub struct Reader {
-    loan: Arc<Mutex<Option<Box<dyn Transaction>>>>,
-    lock: Lock,
+/// The session's transaction on loan.
+pub struct Reader<'t> {
+    transaction: &'t mut dyn Transaction,
+    facts: &'t Facts,
+    now_us: i64,
 }
 
-impl Reader {
-    /// A reader without a transaction yet.
-    pub(crate) fn idle() -> Self {
-        Reader { loan: Arc::new(Mutex::new(None)), lock: Lock::Shared }
+impl<'t> Reader<'t> {
+    pub(crate) fn new(transaction: &'t mut dyn Transaction, facts: &'t Facts, now_us: i64) -> Self {
+        Reader { transaction, facts, now_us }
     }
 
-    /// Lends a transaction, until it is taken back.
-    pub(crate) async fn lend(&self, transaction: Box<dyn Transaction>) {
-        *self.loan.lock().await = Some(transaction);
+    /// What functions may ask about the session.
+    pub fn facts(&self) -> &Facts {
+        self.facts
     }
 
-    /// Takes the transaction back; later reads through clones fail.
-    pub(crate) async fn take_back(&self) -> Option<Box<dyn Transaction>> {
-        self.loan.lock().await.take()
+    /// CURRENT_TIMESTAMP: microseconds since 2000-01-01 00:00:00 UTC.
+    pub fn now_us(&self) -> i64 {
+        self.now_us
     }
 
     /// The next rows of a table from `position` on, at most `limit_rows`, each holding the columns asked for in that order;
     /// `None` at the end. Start with `Position::start(table)`.
     pub async fn chunk(
-        &self,
+        &mut self,
         table: &Table,
         position: &mut Position,
         columns: &[usize],
         limit_rows: usize,
     ) -> Result<Option<Vec<Vec<Datum>>>, SqlError> {
-        let mut loan = self.loan.lock().await;
-        let Some(transaction) = loan.as_mut() else {
-            return Err(SqlError::new(crate::error::state::CANCELED, "the query has ended"));
-        };
-        scan::chunk(transaction.as_mut(), table, position, columns, self.lock, limit_rows).await
+        scan::chunk(self.transaction, table, position, columns, Lock::Shared, limit_rows).await
     }
 }
 
-/// Stands where a transaction was, while that is lent.
-pub(crate) struct Lent;
+/// The type that a cast or a declaration names.
+pub fn type_of_sql(ty: &ast::DataType) -> Result<Type, SqlError> {
+    names::data_type(ty)
+}
 
-impl Transaction for Lent {
-    fn mode(&self) -> meridian_txn::Mode {
-        meridian_txn::Mode::ReadOnly(meridian_txn::ReadAt::Now)
+/// What PostgreSQL calls an output that has no alias.
+pub fn heading(expr: &ast::Expr) -> String {
+    select::heading(expr)
+}
+
+/// A name as PostgreSQL folds it: small letters unless quoted.
+pub fn fold(ident: &ast::Ident) -> String {
+    names::fold(ident)
+}
+
+/// A value in another type, as a cast does it.
+pub fn convert(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlError> {
+    cast::cast(datum, ty, explicit)
+}
+
+/// The value of an expression over constants.
+pub fn constant(expr: &ast::Expr) -> Result<Option<Datum>, SqlError> {
+    let mut binder = Binder::new(&[]);
+    let bound = binder.bind_free(expr)?;
+    Ok(match bound.expr {
+        crate::expr::Expr::Const(datum) => Some(datum),
+        _ => None,
+    })
+}
+
+/// A function of the own executor, for an engine to call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    function: crate::function::Function,
+    /// The type of its result.
+    pub ty: Type,
+}
+
+impl Scalar {
+    /// The function of a name for arguments of these types.
+    pub fn find(name: &str, args: &[Option<Type>]) -> Option<Scalar> {
+        crate::function::find(name, args).map(|(function, ty)| Scalar { function, ty })
     }
 
-    fn age(&self) -> meridian_txn::Age {
-        meridian_txn::Age { began_ns: 0, node: 0, number: 0 }
+    /// Whether a function of this name exists for some arguments.
+    pub fn is_known(name: &str) -> bool {
+        (0..4).any(|count| crate::function::find(name, &[Some(Type::Text); 4][..count]).is_some())
     }
 
-    fn began(&self) -> meridian_clock::Interval {
-        meridian_clock::Interval { earliest: 0, latest: 0 }
+    /// Its value.
+    pub fn call(self, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
+        crate::function::call(self.function, args, &crate::expr::Scope { params: &[], now_us: 0, session: facts })
     }
+}
 
-    fn read_at(&self) -> Option<meridian_clock::Timestamp> {
-        None
+/// `left op right` in numbers of a type, as PostgreSQL computes it; `None` for other operators.
+pub fn arithmetic(op: &ast::BinaryOperator, ty: Type, left: &Datum, right: &Datum) -> Option<Result<Datum, SqlError>> {
+    use crate::expr::Arith;
+    let op = match op {
+        ast::BinaryOperator::Plus => Arith::Add,
+        ast::BinaryOperator::Minus => Arith::Sub,
+        ast::BinaryOperator::Multiply => Arith::Mul,
+        ast::BinaryOperator::Divide => Arith::Div,
+        ast::BinaryOperator::Modulo => Arith::Mod,
+        _ => return None,
+    };
+    if left.is_null() || right.is_null() {
+        return Some(Ok(Datum::Null));
     }
-
-    fn get<'a>(&'a mut self, _: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
-        Box::pin(async { Err(Failure::Aborted(Conflict::RolledBack)) })
-    }
-
-    fn scan<'a>(&'a mut self, _: &'a KeyRange, _: Lock, _: bool, _: usize) -> Future<'a, Result<Rows, Failure>> {
-        Box::pin(async { Err(Failure::Aborted(Conflict::RolledBack)) })
-    }
-
-    fn put(&mut self, _: Key, _: Option<Value>) -> Result<(), Failure> {
-        Err(Failure::Aborted(Conflict::RolledBack))
-    }
-
-    fn savepoint(&mut self) -> Savepoint {
-        Savepoint(0)
-    }
-
-    fn rollback_to(&mut self, _: Savepoint) {}
-
-    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
-        Box::pin(async { Outcome::Aborted { why: Conflict::RolledBack } })
-    }
+    let side = |datum: &Datum| cast::cast(datum.clone(), ty, false);
+    Some(side(left).and_then(|left| crate::number::arith(op, ty, &left, &side(right)?)))
 }

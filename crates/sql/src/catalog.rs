@@ -101,14 +101,7 @@ mod type_codec {
     pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Type, DecodeError> {
         d.array()?;
         let (oid, modifier) = (d.u32()?, d.i32()?);
-        let ty = Type::from_oid(oid).ok_or_else(|| DecodeError::message("unknown type"))?;
-        Ok(match (ty, modifier) {
-            (ty, ..4) => ty,
-            (Type::Varchar(_), n) => Type::Varchar(Some(n as u32 - 4)),
-            (Type::Char(_), n) => Type::Char(n as u32 - 4),
-            (Type::Numeric(_), n) => Type::Numeric(Some((((n - 4) >> 16) as u16, (n - 4) as u16))),
-            (ty, _) => ty,
-        })
+        Type::with_modifier(oid, modifier).ok_or_else(|| DecodeError::message("unknown type"))
     }
 }
 

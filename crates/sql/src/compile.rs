@@ -12,7 +12,7 @@ use crate::response::Column;
 use crate::select::{self, Select};
 use crate::types::Type;
 use meridian_txn::{Lock, Transaction};
-use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject};
+use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -124,8 +124,15 @@ pub(crate) async fn compile(
                         let columns = select.columns.clone();
                         (Plan::Select(select), binder.param_types(), Some(columns))
                     }
-                    Err(error) if error.sqlstate == state::FEATURE_NOT_SUPPORTED && engine.analytic().is_some() => {
-                        analytic(engine, txn, clean, query, &declared, &mut tables).await?
+                    // Another engine knows more functions, aggregates among them.
+                    Err(error)
+                        if engine.analytic().is_some()
+                            && [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::GROUPING]
+                                .contains(&error.sqlstate) =>
+                    {
+                        let planned = analytic(engine, txn, clean, query, &declared, &mut tables).await;
+                        let ours = error.sqlstate != state::FEATURE_NOT_SUPPORTED;
+                        planned.map_err(|theirs| if ours { error } else { theirs })?
                     }
                     Err(error) => return Err(error),
                 }
@@ -191,6 +198,30 @@ pub(crate) async fn compile(
     Ok(Compiled { source, declared, plan, tables, params, columns })
 }
 
+/// The tables that a query names, and the names that its WITH clauses give.
+#[derive(Default)]
+struct Named {
+    tables: Vec<ast::ObjectName>,
+    hidden: Vec<String>,
+}
+
+impl ast::Visitor for Named {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.hidden.extend(ctes.map(|cte| names::fold(&cte.alias.name)));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, args: None, .. } = factor {
+            self.tables.push(name.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 type Planned = (Plan, Arc<[Type]>, Option<Arc<[Column]>>);
 
 async fn analytic(
@@ -204,21 +235,20 @@ async fn analytic(
     let Some(analytic) = engine.analytic() else {
         return Err(SqlError::unsupported("this query (it needs the analytical engine, which this build leaves out)"));
     };
-    let ctes: Vec<String> =
-        query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| names::fold(&cte.alias.name)).collect();
-    let mut relations = Vec::new();
-    let _ = ast::visit_relations(query, |name| {
-        relations.push(name.clone());
-        ControlFlow::<()>::Continue(())
-    });
+    let mut named = Named::default();
+    let _ = query.visit(&mut named);
     tables.clear();
     let mut found: Vec<Arc<Table>> = Vec::new();
-    for name in relations {
+    for name in named.tables {
         let folded = names::relation(&name)?;
-        if found.iter().any(|table| table.name == folded) || ctes.contains(&folded) || folded.contains('.') {
+        if found.iter().any(|table| table.name == folded) {
             continue;
         }
-        let table = table(engine, txn, clean, &name).await?;
+        let table = match table(engine, txn, clean, &name).await {
+            // What WITH names may hide a table in one place and not in another.
+            Err(error) if error.sqlstate == state::UNDEFINED_TABLE && named.hidden.contains(&folded) => continue,
+            other => other?,
+        };
         tables.push((table.id, table.version));
         found.push(table);
     }

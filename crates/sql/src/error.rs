@@ -67,6 +67,7 @@ pub mod state {
     pub const INDETERMINATE_TYPE: &str = "42P18";
     pub const WRONG_OBJECT: &str = "42809";
     pub const DISK_FULL: &str = "53100";
+    pub const OUT_OF_MEMORY: &str = "53200";
     pub const TOO_LARGE: &str = "54000";
     pub const UNAVAILABLE: &str = "57P03";
     pub const CANCELED: &str = "57014";

@@ -18,9 +18,11 @@ pub(crate) struct Scope<'a> {
 
 /// What functions may ask about the session.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
-    pub(crate) user: String,
-    pub(crate) database: String,
+pub struct Facts {
+    /// The session's user.
+    pub user: String,
+    /// The session's database.
+    pub database: String,
 }
 
 /// A comparison.

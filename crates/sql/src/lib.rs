@@ -55,12 +55,15 @@ mod types;
 mod work;
 mod write;
 
-pub use analytic::{Analytic, AnalyticPlan, AnalyticRows, Reader};
+pub use analytic::{
+    Analytic, AnalyticPlan, AnalyticRows, Reader, Scalar, arithmetic, constant, convert, fold, heading, type_of_sql,
+};
 pub use catalog::{ColumnDef, Index, IndexPart, Table};
 pub use datum::Datum;
 pub use engine::Engine;
 pub use error::{SqlError, state};
+pub use expr::Facts;
 pub use response::{Column, Description, Response, Status};
-pub use scan::Position;
+pub use scan::{Condition, Position};
 pub use session::Session;
 pub use types::Type;

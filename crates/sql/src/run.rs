@@ -31,7 +31,7 @@ pub(crate) struct Portal {
 
 enum Rows {
     Select(Running),
-    Analytic(Box<dyn AnalyticRows>, Reader, Vec<Vec<Datum>>),
+    Analytic(Box<dyn AnalyticRows>, Vec<Vec<Datum>>),
 }
 
 impl Portal {
@@ -348,32 +348,18 @@ async fn run_plan(
         }
         Plan::Analytic(plan) => {
             if portal.rows.is_none() {
-                let reader = Reader::idle();
-                let rows = plan.execute(portal.params.to_vec(), reader.clone())?;
-                portal.rows = Some(Rows::Analytic(rows, reader, Vec::new()));
+                portal.rows = Some(Rows::Analytic(plan.start(portal.params.to_vec())?, Vec::new()));
             }
-            let Some(Rows::Analytic(stream, reader, ready)) = &mut portal.rows else {
+            let Some(Rows::Analytic(stream, ready)) = &mut portal.rows else {
                 return Err(SqlError::unsupported("this portal"));
             };
             let mut over = false;
-            reader.lend(std::mem::replace(&mut work.txn, Box::new(crate::analytic::Lent))).await;
-            let mut failure = None;
+            let mut reader = Reader::new(work.txn.as_mut(), scope.session, scope.now_us);
             while ready.len() <= max && !over {
-                match stream.next().await {
-                    Ok(Some(rows)) => ready.extend(rows),
-                    Ok(None) => over = true,
-                    Err(error) => {
-                        failure = Some(error);
-                        over = true;
-                    }
+                match stream.next(&mut reader).await? {
+                    Some(rows) => ready.extend(rows),
+                    None => over = true,
                 }
-            }
-            match reader.take_back().await {
-                Some(txn) => work.txn = txn,
-                None => return Err(SqlError::new(state::CANCELED, "the query lost its transaction")),
-            }
-            if let Some(error) = failure {
-                return Err(error);
             }
             let rows: Vec<_> = ready.drain(..ready.len().min(max)).collect();
             portal.count += rows.len() as u64;

@@ -3,8 +3,9 @@
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::expr::{Compare, Expr, Facts, Scope};
 use crate::kv;
-use crate::plan::Target;
+use crate::plan::{Access, Target};
 use crate::row;
 use meridian_mvcc::Key;
 use meridian_txn::{Lock, Transaction};
@@ -108,6 +109,17 @@ impl Cursor {
     }
 }
 
+/// A column compared with constants, for an analytical engine's scan. The constants order as the column's values do.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// The number of the column, from 0.
+    pub column: usize,
+    /// `=`, `<`, `<=`, `>` or `>=`
+    pub op: &'static str,
+    /// One constant; several for `=` any of them.
+    pub values: Vec<Datum>,
+}
+
 /// Where an analytical engine's scan of a table is.
 #[derive(Debug)]
 pub struct Position(Cursor);
@@ -117,6 +129,35 @@ impl Position {
     pub fn start(table: &Table) -> Self {
         let all = kv::prefix_range(&kv::storage_prefix(table.storage));
         Position(Cursor::new(None, vec![Target::Range(all)], false))
+    }
+
+    /// The first row that may satisfy all conditions: those that a key helps with narrow the scan, the others do not.
+    pub fn matching(table: &Table, conditions: &[Condition]) -> Result<Self, SqlError> {
+        let mut all = Vec::with_capacity(conditions.len());
+        for condition in conditions {
+            let column = Box::new(Expr::Column(condition.column));
+            let mut values = condition.values.iter().cloned().map(Expr::Const);
+            let compare = match condition.op {
+                "=" => {
+                    all.push(Expr::In(column, values.collect(), false));
+                    continue;
+                }
+                "<" => Compare::Lt,
+                "<=" => Compare::Le,
+                ">" => Compare::Gt,
+                _ => Compare::Ge,
+            };
+            if let Some(value) = values.next() {
+                all.push(Expr::Compare(compare, Box::new((*column, value))));
+            }
+        }
+        if all.is_empty() {
+            return Ok(Self::start(table));
+        }
+        let access = Access::choose(table, Some(&Expr::And(all)));
+        let facts = Facts::default();
+        let scope = Scope { params: &[], now_us: 0, session: &facts };
+        Ok(Position(Cursor::new(access.index, access.targets(table, &scope)?, false)))
     }
 }
 

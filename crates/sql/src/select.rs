@@ -105,7 +105,7 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(V
     Ok((outputs, columns))
 }
 
-fn heading(expr: &ast::Expr) -> String {
+pub(crate) fn heading(expr: &ast::Expr) -> String {
     match expr {
         ast::Expr::Identifier(ident) => names::fold(ident),
         ast::Expr::CompoundIdentifier(parts) => parts.last().map(names::fold).unwrap_or_default(),

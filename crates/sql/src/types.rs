@@ -77,6 +77,18 @@ impl Type {
         })
     }
 
+    /// The type of an object id and a modifier.
+    pub const fn with_modifier(oid: u32, modifier: i32) -> Option<Type> {
+        Some(match (Type::from_oid(oid), modifier) {
+            (None, _) => return None,
+            (Some(ty), ..4) => ty,
+            (Some(Type::Varchar(_)), n) => Type::Varchar(Some(n as u32 - 4)),
+            (Some(Type::Char(_)), n) => Type::Char(n as u32 - 4),
+            (Some(Type::Numeric(_)), n) => Type::Numeric(Some((((n - 4) >> 16) as u16, (n - 4) as u16))),
+            (Some(ty), _) => ty,
+        })
+    }
+
     /// The SQL name without modifiers.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,487 @@
+//! PostgreSQL's SQL as DataFusion's planner takes it, where a rewrite of the syntax tree is enough.
+//!
+//! - Tables are always referred to by an alias that no column has.
+//! - An output without alias gets the name that PostgreSQL gives it; a name that is taken gets [`MARK`] and a number.
+//! - A whole number that fits is an integer, not a bigint. Where a position or a count is meant it stays as it is.
+//! - Casts, `substring`, `trim` and the like become calls of our functions.
+//! - `pg_catalog.f`, `OPERATOR(pg_catalog.~)` and COLLATE lose what DataFusion does not know.
+
+use crate::function;
+use meridian_sql::{SqlError, fold, heading, state, type_of_sql};
+use sqlparser::ast::{
+    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut, WindowType,
+};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Stands in a column's name before what only keeps it apart from another.
+pub(crate) const MARK: char = '\u{1}';
+/// More items than this, and IN stays as DataFusion has it.
+const MOST_ITEMS: usize = 100;
+
+/// Rewrites a query. The numbers of the parameters that are counts (LIMIT and OFFSET).
+pub(crate) fn rewrite(query: &mut Query) -> Result<BTreeSet<usize>, SqlError> {
+    let mut rewriter = Rewriter { counts: BTreeSet::new() };
+    match VisitMut::visit(query, &mut rewriter) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(rewriter.counts),
+    }
+}
+
+struct Rewriter {
+    counts: BTreeSet<usize>,
+}
+
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    Expr::Function(Function {
+        name: plain(name),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+fn plain(name: &str) -> ObjectName {
+    ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', name))])
+}
+
+fn null() -> Expr {
+    Expr::value(Value::Null)
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, null())
+}
+
+fn is_placeholder(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        Expr::Nested(inner) => is_placeholder(inner),
+        _ => false,
+    }
+}
+
+/// A number that was made an integer, as it was.
+fn unwrap_number(expr: &mut Expr) {
+    if let Expr::Cast { expr: inner, data_type: DataType::Int4(None), .. } = expr
+        && let Expr::Value(value) = &**inner
+        && matches!(value.value, Value::Number(..))
+    {
+        *expr = take(inner);
+    }
+}
+
+/// Whether an output has a name of its own.
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+fn alias_outputs(select: &mut Select) {
+    let mut names = BTreeSet::new();
+    let mut columns = BTreeSet::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::ExprWithAlias { alias, .. } => _ = names.insert(fold(alias)),
+            SelectItem::UnnamedExpr(expr) if is_column(expr) => _ = names.insert(heading(expr)),
+            _ => {}
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for item in &mut select.projection {
+        let (expr, wanted) = match item {
+            SelectItem::UnnamedExpr(expr) if is_column(expr) => {
+                if columns.insert(expr.to_string().to_lowercase()) {
+                    continue;
+                }
+                (take(expr), None)
+            }
+            SelectItem::UnnamedExpr(expr) => {
+                let name = heading(expr);
+                if names.insert(name.clone()) {
+                    *item = SelectItem::ExprWithAlias { expr: take(expr), alias: Ident::with_quote('"', name) };
+                    continue;
+                }
+                (take(expr), Some(name))
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                let name = fold(alias);
+                if seen.insert(name.clone()) {
+                    continue;
+                }
+                (take(expr), Some(name))
+            }
+            _ => continue,
+        };
+        let name = wanted.unwrap_or_else(|| heading(&expr));
+        let apart = (2..).map(|n| format!("{name}{MARK}{n}")).find(|name| names.insert(name.clone()));
+        let alias = Ident::with_quote('"', apart.unwrap_or(name));
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+}
+
+/// A table's name as it cannot be a column's: for DataFusion, `a.b` may be a field of column `a`.
+fn apart(table: &Ident) -> Ident {
+    Ident::with_quote('"', format!("{}{MARK}", fold(table)))
+}
+
+/// `a = x OR a = y …` as a tree that is not deep.
+fn any_of(mut parts: Vec<Expr>) -> Expr {
+    while parts.len() > 1 {
+        let mut next = Vec::with_capacity(parts.len() / 2 + 1);
+        let mut rest = parts.into_iter();
+        while let Some(left) = rest.next() {
+            next.push(match rest.next() {
+                Some(right) => Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Or, right: Box::new(right) },
+                None => left,
+            });
+        }
+        parts = next;
+    }
+    Expr::Nested(Box::new(parts.pop().unwrap_or_else(|| Expr::value(Value::Boolean(false)))))
+}
+
+fn equals(left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) }
+}
+
+fn row_equals(lefts: &[Expr], rights: &[Expr]) -> Result<Expr, SqlError> {
+    if lefts.len() != rights.len() || lefts.is_empty() {
+        return Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"));
+    }
+    let parts = lefts.iter().cloned().zip(rights.iter().cloned()).map(|(left, right)| equals(left, right));
+    let all = parts.reduce(|left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::And,
+        right: Box::new(right),
+    });
+    Ok(Expr::Nested(Box::new(all.unwrap_or_else(|| Expr::value(Value::Boolean(true))))))
+}
+
+fn negate(expr: Expr, negated: bool) -> Expr {
+    if negated { Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(expr) } } else { expr }
+}
+
+impl Rewriter {
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        match expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, _) if digits.parse::<i32>().is_ok() => {
+                    *expr = Expr::Cast {
+                        kind: ast::CastKind::Cast,
+                        expr: Box::new(take(expr)),
+                        data_type: DataType::Int4(None),
+                        array: false,
+                        format: None,
+                    };
+                }
+                Value::EscapedStringLiteral(text)
+                | Value::UnicodeStringLiteral(text)
+                | Value::NationalStringLiteral(text) => *expr = Expr::value(Value::SingleQuotedString(text.clone())),
+                _ => {}
+            },
+            Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr: inner, data_type, .. } => {
+                if !matches!(data_type, DataType::Interval { .. } | DataType::Array(_)) {
+                    let ty = type_of_sql(data_type)?;
+                    if is_placeholder(inner) {
+                        *data_type = base(ty);
+                    } else {
+                        *expr = call(&function::cast_name(ty), vec![take(inner)]);
+                    }
+                } else if matches!(data_type, DataType::Array(_)) {
+                    *expr = take(inner);
+                }
+            }
+            Expr::TypedString(typed) if !matches!(typed.data_type, DataType::Interval { .. }) => {
+                let ty = type_of_sql(&typed.data_type)?;
+                *expr = call(&function::cast_name(ty), vec![Expr::Value(typed.value.clone())]);
+            }
+            Expr::Collate { expr: inner, .. } => *expr = take(inner),
+            Expr::Position { expr: what, r#in } => *expr = call("strpos", vec![take(r#in), take(what)]),
+            Expr::Substring { expr: text, substring_from, substring_for, .. } => {
+                let from =
+                    substring_from.as_deref_mut().map_or_else(|| Expr::value(Value::Number("1".into(), false)), take);
+                let mut args = vec![take(text), from];
+                args.extend(substring_for.as_deref_mut().map(take));
+                *expr = call("substring", args);
+            }
+            Expr::Trim { expr: text, trim_where, trim_what, .. } => {
+                let name = match trim_where {
+                    Some(ast::TrimWhereField::Leading) => "ltrim",
+                    Some(ast::TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                let mut args = vec![take(text)];
+                args.extend(trim_what.as_deref_mut().map(take));
+                *expr = call(name, args);
+            }
+            Expr::Ceil { expr: inner, .. } => *expr = call("ceil", vec![take(inner)]),
+            Expr::Floor { expr: inner, .. } => *expr = call("floor", vec![take(inner)]),
+            Expr::Identifier(ident) if ident.quote_style.is_none() => {
+                let name = fold(ident);
+                if matches!(
+                    name.as_str(),
+                    "current_user" | "session_user" | "user" | "current_role" | "current_catalog" | "current_schema"
+                ) {
+                    *expr = call(&name, Vec::new());
+                }
+            }
+            Expr::Between { expr: value, negated, low, high } => {
+                let value = take(value);
+                let low = Expr::BinaryOp {
+                    left: Box::new(value.clone()),
+                    op: BinaryOperator::GtEq,
+                    right: Box::new(take(low)),
+                };
+                let high =
+                    Expr::BinaryOp { left: Box::new(value), op: BinaryOperator::LtEq, right: Box::new(take(high)) };
+                let both = Expr::BinaryOp { left: Box::new(low), op: BinaryOperator::And, right: Box::new(high) };
+                *expr = negate(Expr::Nested(Box::new(both)), *negated);
+            }
+            Expr::InList { expr: value, list, negated } => {
+                if let Expr::Tuple(lefts) = &**value {
+                    let mut parts = Vec::with_capacity(list.len());
+                    for item in list.iter() {
+                        let Expr::Tuple(rights) = item else {
+                            return Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"));
+                        };
+                        parts.push(row_equals(lefts, rights)?);
+                    }
+                    *expr = negate(any_of(parts), *negated);
+                } else if list.len() <= MOST_ITEMS && list.iter().any(|item| matches!(item, Expr::Value(_))) {
+                    let parts = list.iter_mut().map(|item| equals((**value).clone(), take(item))).collect();
+                    *expr = negate(any_of(parts), *negated);
+                }
+            }
+            Expr::BinaryOp { left, op, right } => {
+                if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+                    *op = match parts.last().map(String::as_str) {
+                        Some("~") => BinaryOperator::PGRegexMatch,
+                        Some("~*") => BinaryOperator::PGRegexIMatch,
+                        Some("!~") => BinaryOperator::PGRegexNotMatch,
+                        Some("!~*") => BinaryOperator::PGRegexNotIMatch,
+                        Some("~~") => BinaryOperator::PGLikeMatch,
+                        Some("!~~") => BinaryOperator::PGNotLikeMatch,
+                        Some("=") => BinaryOperator::Eq,
+                        Some("<>") => BinaryOperator::NotEq,
+                        Some("+") => BinaryOperator::Plus,
+                        Some("-") => BinaryOperator::Minus,
+                        other => return Err(SqlError::unsupported(format!("the operator {}", other.unwrap_or("")))),
+                    };
+                }
+                if let (BinaryOperator::Eq, Expr::Tuple(lefts), Expr::Tuple(rights)) = (&*op, &**left, &**right) {
+                    *expr = row_equals(lefts, rights)?;
+                }
+            }
+            Expr::Function(function) => self.function(function),
+            Expr::CompoundIdentifier(parts) => {
+                if let [.., table, column] = parts.as_slice() {
+                    *parts = vec![apart(table), column.clone()];
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, function: &mut Function) {
+        if let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) {
+            function.name = plain(&name);
+            let positions = function.over.is_some() || matches!(name.as_str(), "round" | "nth_value" | "lag" | "lead");
+            if positions && let FunctionArguments::List(list) = &mut function.args {
+                for arg in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+                        unwrap_number(arg);
+                    }
+                }
+            }
+        }
+        if let Some(WindowType::WindowSpec(spec)) = &mut function.over {
+            unwrap_frame(spec);
+        }
+    }
+
+    fn count(&mut self, expr: &mut Expr) {
+        unwrap_number(expr);
+        if let Expr::Value(value) = expr
+            && let Value::Placeholder(name) = &value.value
+            && let Ok(number) = name.trim_start_matches('$').parse()
+        {
+            self.counts.insert(number);
+        }
+    }
+}
+
+fn base(ty: meridian_sql::Type) -> DataType {
+    use meridian_sql::Type;
+    match ty {
+        Type::Bool => DataType::Boolean,
+        Type::Int2 => DataType::SmallInt(None),
+        Type::Int4 => DataType::Integer(None),
+        Type::Int8 => DataType::BigInt(None),
+        Type::Float8 => DataType::DoublePrecision,
+        Type::Numeric(_) => DataType::Numeric(ast::ExactNumberInfo::None),
+        Type::Text | Type::Varchar(_) | Type::Char(_) => DataType::Text,
+        Type::Bytea => DataType::Bytea,
+        Type::Uuid => DataType::Uuid,
+        Type::Date => DataType::Date,
+        Type::Timestamp => DataType::Timestamp(None, ast::TimezoneInfo::None),
+        Type::TimestampTz => DataType::Timestamp(None, ast::TimezoneInfo::WithTimeZone),
+    }
+}
+
+fn unwrap_frame(spec: &mut ast::WindowSpec) {
+    let bound = |bound: &mut ast::WindowFrameBound| {
+        if let ast::WindowFrameBound::Preceding(Some(n)) | ast::WindowFrameBound::Following(Some(n)) = bound {
+            unwrap_number(n);
+        }
+    };
+    if let Some(frame) = &mut spec.window_frame {
+        bound(&mut frame.start_bound);
+        frame.end_bound.iter_mut().for_each(bound);
+    }
+}
+
+impl VisitorMut for Rewriter {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if !query.locks.is_empty() {
+            return ControlFlow::Break(SqlError::unsupported("FOR UPDATE over more than one plain table"));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        match &mut query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                limit.iter_mut().for_each(|expr| self.count(expr));
+                offset.iter_mut().for_each(|offset| self.count(&mut offset.value));
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+                self.count(offset);
+                self.count(limit);
+            }
+            None => {}
+        }
+        if let Some(fetch) = &mut query.fetch {
+            fetch.quantity.iter_mut().for_each(|expr| self.count(expr));
+        }
+        if let Some(order) = &mut query.order_by
+            && let ast::OrderByKind::Expressions(all) = &mut order.kind
+        {
+            all.iter_mut().for_each(|by| unwrap_number(&mut by.expr));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if select.into.is_some() {
+            return ControlFlow::Break(SqlError::unsupported("SELECT INTO"));
+        }
+        alias_outputs(select);
+        // A position in GROUP BY that names an output is looked up by DataFusion; nothing else is a bare number there.
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        for item in &mut select.projection {
+            if let SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+                && let Some(last) = name.0.last().and_then(|part| part.as_ident())
+            {
+                *name = ObjectName(vec![ObjectNamePart::Identifier(apart(last))]);
+            }
+        }
+        if let GroupByExpr::Expressions(all, _) = &mut select.group_by {
+            all.iter_mut().for_each(unwrap_number);
+        }
+        for ast::NamedWindowDefinition(_, definition) in &mut select.named_window {
+            if let ast::NamedWindowExpr::WindowSpec(spec) = definition {
+                unwrap_frame(spec);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::Table { name, alias, args, .. } = factor {
+            let last = name.0.last().and_then(|part| part.as_ident()).map(fold);
+            if let (Some(args), Some(last)) = (args, last) {
+                for arg in &mut args.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+                        unwrap_number(arg);
+                    }
+                }
+                // The one column of such a function is called as the table is.
+                let alias = alias.get_or_insert_with(|| ast::TableAlias {
+                    explicit: true,
+                    name: Ident::with_quote('"', &last),
+                    columns: Vec::new(),
+                    at: None,
+                });
+                if alias.columns.is_empty() {
+                    alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+                }
+                *name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(last))]);
+            }
+        }
+        if let TableFactor::Table { name, alias, .. } = factor
+            && alias.is_none()
+            && let Some(last) = name.0.last().and_then(|part| part.as_ident()).map(fold)
+        {
+            let name = Ident::with_quote('"', last);
+            *alias = Some(ast::TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+        }
+        if let TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } = factor
+        {
+            alias.name = apart(&alias.name);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match self.expr(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::parser::Parser;
+
+    fn rewritten(sql: &str) -> String {
+        let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_query());
+        let mut query = *parsed.expect("it parses");
+        rewrite(&mut query).expect("it is rewritten");
+        query.to_string()
+    }
+
+    #[test]
+    fn outputs_are_named_as_postgresql_names_them() {
+        let sql = "SELECT count(*), count(*), x, x, lower(y) FROM t";
+        let named = rewritten(sql);
+        assert!(named.contains("AS \"count\","), "{named}");
+        assert!(named.contains(&format!("AS \"count{MARK}2\"")), "{named}");
+        assert!(named.contains(&format!("x AS \"x{MARK}2\"")), "{named}");
+        assert!(named.contains("AS \"lower\""), "{named}");
+    }
+
+    #[test]
+    fn counts_and_positions_stay_numbers() {
+        let sql = rewritten("SELECT x + 1 FROM t GROUP BY 1 ORDER BY 1 LIMIT 5 OFFSET 6");
+        assert!(sql.ends_with("GROUP BY 1 ORDER BY 1 LIMIT 5 OFFSET 6"), "{sql}");
+        assert!(sql.contains("CAST(1 AS INT4)"), "{sql}");
+    }
+}

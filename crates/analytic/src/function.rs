@@ -1,0 +1,273 @@
+//! Functions computed row by row over our own values, so that they mean what they mean in the own executor.
+
+use crate::error::outward;
+use crate::value::{self, array, base_type, datums};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use meridian_sql::{Datum, Facts, Scalar, SqlError, Type, state};
+use std::fmt::{self, Debug};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What functions may ask about the session that runs the query; set anew whenever the query starts.
+#[derive(Clone, Default)]
+pub(crate) struct Moment(Arc<RwLock<Known>>);
+
+#[derive(Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) facts: Facts,
+    pub(crate) now_us: i64,
+}
+
+impl Moment {
+    pub(crate) fn set(&self, known: Known) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    pub(crate) fn get(&self) -> Known {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+type Returns = Arc<dyn Fn(&ReturnFieldArgs<'_>) -> Result<Field, SqlError> + Send + Sync>;
+type Body = Arc<dyn Fn(&Known, &[Datum]) -> Result<Datum, SqlError> + Send + Sync>;
+
+/// A function of a row's values.
+pub(crate) struct ByRow {
+    name: String,
+    signature: Signature,
+    returns: Returns,
+    body: Body,
+    moment: Moment,
+}
+
+impl ByRow {
+    /// A function whose result's field depends on its arguments'.
+    pub(crate) fn with(
+        name: impl Into<String>,
+        moment: &Moment,
+        returns: impl Fn(&ReturnFieldArgs<'_>) -> Result<Field, SqlError> + Send + Sync + 'static,
+        body: impl Fn(&Known, &[Datum]) -> Result<Datum, SqlError> + Send + Sync + 'static,
+    ) -> Arc<ScalarUDF> {
+        // Stable: it may look at the session, and that does not change while a query runs.
+        let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Stable);
+        Arc::new(ScalarUDF::new_from_impl(ByRow {
+            name: name.into(),
+            signature,
+            returns: Arc::new(returns),
+            body: Arc::new(body),
+            moment: moment.clone(),
+        }))
+    }
+
+    /// A function of one result type.
+    pub(crate) fn of(
+        name: impl Into<String>,
+        ty: Type,
+        moment: &Moment,
+        body: impl Fn(&Known, &[Datum]) -> Result<Datum, SqlError> + Send + Sync + 'static,
+    ) -> Arc<ScalarUDF> {
+        Self::with(name, moment, move |_| Ok(value::field("", ty, true)), body)
+    }
+}
+
+impl Debug for ByRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+// Within a plan a name stands for one function.
+impl PartialEq for ByRow {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ByRow {}
+
+impl Hash for ByRow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for ByRow {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let fields: Vec<FieldRef> = types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
+        let none = vec![None; fields.len()];
+        let args = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &none };
+        Ok(self.return_field_from_args(args)?.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = (self.returns)(&args).map_err(outward)?;
+        Ok(Arc::new(field.with_name(&self.name)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let known = self.moment.get();
+        let scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if scalars { 1 } else { args.number_rows };
+        let mut columns = Vec::with_capacity(args.args.len());
+        for arg in &args.args {
+            columns.push(datums(&arg.to_array(rows)?).map_err(outward)?);
+        }
+        let mut out = Vec::with_capacity(rows);
+        let mut row = Vec::with_capacity(columns.len());
+        for at in 0..rows {
+            row.clear();
+            row.extend(columns.iter_mut().map(|column| std::mem::replace(&mut column[at], Datum::Null)));
+            out.push((self.body)(&known, &row).map_err(outward)?);
+        }
+        let result = array(out.iter(), args.return_field.data_type()).map_err(outward)?;
+        if scalars {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}
+
+fn type_of_arg(field: &FieldRef) -> Option<Type> {
+    (!field.data_type().is_null()).then(|| base_type(field.data_type()))
+}
+
+fn undefined(name: &str, args: &[Option<Type>]) -> SqlError {
+    let shown: Vec<_> = args.iter().map(|ty| ty.map_or("unknown", Type::name)).collect();
+    SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name}({}) does not exist", shown.join(", ")))
+        .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}
+
+/// A function that the own executor has.
+fn own(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
+    // These meet in a common type, which DataFusion knows how to find.
+    if matches!(name, "nullif" | "greatest" | "least" | "mod") || !Scalar::is_known(name) {
+        return None;
+    }
+    let owned = name.to_owned();
+    let returns = move |args: &ReturnFieldArgs<'_>| {
+        let types: Vec<_> = args.arg_fields.iter().map(type_of_arg).collect();
+        let found = Scalar::find(&owned, &types).ok_or_else(|| undefined(&owned, &types))?;
+        // The digits asked for are the digits shown.
+        if owned == "round"
+            && let Some(Some(digits)) = args.scalar_arguments.get(1)
+            && matches!(args.arg_fields[0].data_type(), DataType::Decimal128(..) | DataType::Decimal256(..))
+            && let Ok(digits @ 0..=28) = i64::try_from((*digits).clone())
+        {
+            return Ok(Field::new("", DataType::Decimal128(38, digits as i8), true));
+        }
+        Ok(value::field("", found.ty, true))
+    };
+    let owned = name.to_owned();
+    Some(ByRow::with(name, moment, returns, move |known, args| {
+        let types: Vec<_> = args.iter().map(Datum::type_of).collect();
+        let found = Scalar::find(&owned, &types).ok_or_else(|| undefined(&owned, &types))?;
+        found.call(args, &known.facts)
+    }))
+}
+
+/// Functions of DataFusion that mean what PostgreSQL means by them.
+const SHARED: &[&str] = &[
+    "acos",
+    "acosh",
+    "ascii",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bit_length",
+    "cbrt",
+    "chr",
+    "coalesce",
+    "concat_ws",
+    "cos",
+    "cosh",
+    "cot",
+    "date_part",
+    "date_trunc",
+    "degrees",
+    "exp",
+    "factorial",
+    "gcd",
+    "greatest",
+    "initcap",
+    "lcm",
+    "least",
+    "ln",
+    "log",
+    "lpad",
+    "make_date",
+    "nullif",
+    "overlay",
+    "pi",
+    "radians",
+    "random",
+    "regexp_count",
+    "regexp_instr",
+    "regexp_like",
+    "regexp_replace",
+    "repeat",
+    "reverse",
+    "rpad",
+    "sin",
+    "sinh",
+    "split_part",
+    "starts_with",
+    "tan",
+    "tanh",
+    "to_hex",
+    "translate",
+    "trunc",
+];
+
+pub(crate) fn is_shared(name: &str) -> bool {
+    SHARED.contains(&name)
+}
+
+/// What a cast is called in a rewritten query: the function's name carries the type.
+pub(crate) fn cast_name(ty: Type) -> String {
+    format!("cast to {} {}", ty.oid(), ty.modifier())
+}
+
+fn cast(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
+    let (oid, modifier) = name.strip_prefix("cast to ")?.split_once(' ')?;
+    let ty = Type::with_modifier(oid.parse().ok()?, modifier.parse().ok()?)?;
+    Some(ByRow::of(name, ty, moment, move |_, args| match args {
+        [Datum::Text(text)] if !ty.is_text() => meridian_sql::convert(Datum::from_text(ty, text)?, ty, true),
+        [datum] => meridian_sql::convert(datum.clone(), ty, true),
+        _ => Err(SqlError::new(state::SYNTAX, "a cast takes one value")),
+    }))
+}
+
+/// A function of a query by its name, unless DataFusion's own serves.
+pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
+    match name {
+        "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp" => {
+            Some(ByRow::of(name, Type::TimestampTz, moment, |known, _| Ok(Datum::TimestampTz(known.now_us))))
+        }
+        "localtimestamp" => {
+            Some(ByRow::of(name, Type::Timestamp, moment, |known, _| Ok(Datum::Timestamp(known.now_us))))
+        }
+        "current_date" => Some(ByRow::of(name, Type::Date, moment, |known, _| {
+            meridian_sql::convert(Datum::TimestampTz(known.now_us), Type::Date, true)
+        })),
+        _ => cast(name, moment).or_else(|| own(name, moment)),
+    }
+}
+
+/// A literal.
+pub(crate) fn literal(datum: &Datum, ty: Type) -> Result<ScalarValue, SqlError> {
+    value::scalar(datum, ty)
+}

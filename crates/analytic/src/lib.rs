@@ -1,0 +1,169 @@
+//! Joins, subqueries, windows, set operations: everything the own executor leaves, on DataFusion.
+//!
+//! ```text
+//!   query ── dialect ── DataFusion's planner ── logical plan ── optimizer ── operators
+//!             (AST)      (context, operator)      (per prepare)      (per execution)│
+//!   session ◀── rows, wishes for chunks ── bridge ◀─────────────────────── scans ──┘
+//! ```
+//!
+//! The problem: DataFusion computes on Arrow arrays with semantics of its own, on threads of its own, over sources it may read at any
+//! moment; a session has one transaction that nobody else may hold, and users who know PostgreSQL.
+//!
+//! The idea: a query runs as one task on this crate's threads. Its scans ask the session for chunks, and the session reads them while
+//! it waits for rows, so the transaction never leaves it. What PostgreSQL computes otherwise is planned as functions over our own
+//! values (`function`, `operator`, `aggregate`), which are the own executor's where that has them.
+//!
+//! Invariants:
+//! 1. Results are never collected: at most a few batches are between the scans and the client.
+//! 2. What operators hold together (hash tables, sorts) is bounded by one pool; beyond it a query fails with 53200.
+//! 3. A query that is dropped, fails or panics takes nothing with it: its task ends, the session and its transaction stay.
+//!
+//! Not done: spilling to disk; lists, structs and intervals as results (they come as text); FOR UPDATE over joins; trailing zeros of
+//! a numeric without declared scale.
+
+mod aggregate;
+mod context;
+mod dialect;
+mod error;
+mod function;
+mod operator;
+mod plan;
+mod table;
+mod value;
+
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use function::Moment;
+use meridian_sql::{Analytic, AnalyticPlan, SqlError, Table, Type, state};
+use meridian_txn::Future;
+use sqlparser::ast::{Query, Statement};
+use std::sync::Arc;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// How much and on how many threads the engine works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What all running queries may hold together.
+    pub memory_bytes: usize,
+    /// The threads that compute.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Options { memory_bytes: 256 << 20, threads: (cores / 2).max(1) }
+    }
+}
+
+/// The analytical engine; all databases of a process share one.
+pub struct DataFusion {
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+}
+
+/// What plans and running queries need.
+struct Shared {
+    state: SessionState,
+    handle: Handle,
+}
+
+impl DataFusion {
+    /// Starts its threads.
+    pub fn new(options: Options) -> Result<DataFusion, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_name("analytic")
+            .thread_stack_size(8 << 20)
+            .enable_time()
+            .build()
+            .map_err(|error| text(&error))?;
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(options.memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()
+            .map_err(|error| text(&error))?;
+        let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
+        let settings = config.options_mut();
+        settings.sql_parser.map_string_types_to_utf8view = false;
+        settings.catalog.create_default_catalog_and_schema = false;
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(environment)
+            .with_default_features()
+            .build();
+        let shared = Shared { state, handle: runtime.handle().clone() };
+        Ok(DataFusion { shared: Arc::new(shared), runtime: Some(runtime) })
+    }
+
+    fn plan_now(
+        &self,
+        query: &Query,
+        tables: &[Arc<Table>],
+        declared: &[Option<Type>],
+    ) -> Result<Arc<dyn AnalyticPlan>, SqlError> {
+        let mut query = query.clone();
+        let counts = dialect::rewrite(&mut query)?;
+        let statement = Statement::Query(Box::new(query));
+        let moment = Moment::default();
+        let context = context::Context::new(&self.shared.state, tables, &moment);
+        let options = ParserOptions::new()
+            .with_parse_float_as_decimal(true)
+            .with_support_varchar_with_length(true)
+            .with_map_string_types_to_utf8view(false);
+        let planner = SqlToRel::new_with_options(&context, options);
+        let known = |at: usize| {
+            let counted = counts.contains(&(at + 1)).then_some(Type::Int8);
+            declared.get(at).copied().flatten().or(counted)
+        };
+        let failed = |error: datafusion::common::DataFusionError| error::inward(&error);
+        // First find out what the parameters are, then plan with what was found.
+        let mut logical = planner.sql_statement_to_plan(statement.clone()).map_err(failed)?;
+        let found = logical.get_parameter_fields().map_err(failed)?;
+        let number = |name: &String| name.trim_start_matches('$').parse::<usize>().ok();
+        let count = found.keys().filter_map(number).max().unwrap_or(0).max(declared.len());
+        if count > usize::from(u16::MAX) {
+            return Err(SqlError::new(state::UNDEFINED_PARAMETER, format!("there is no parameter ${count}")));
+        }
+        let mut params = Vec::with_capacity(count);
+        for at in 0..count {
+            let inferred = found.get(&format!("${}", at + 1)).cloned().flatten();
+            params.push(known(at).or(inferred.map(|field| value::type_of(&field).base())).unwrap_or(Type::Text));
+        }
+        if count > 0 {
+            let fields = params.iter().map(|ty| Some(Arc::new(value::field("", *ty, true)))).collect();
+            let mut typed = PlannerContext::new().with_prepare_param_data_types(fields);
+            logical = planner.sql_statement_to_plan_with_context(statement, &mut typed).map_err(failed)?;
+        }
+        let analyzer = self.shared.state.analyzer();
+        let logical =
+            analyzer.execute_and_check(logical, self.shared.state.config_options(), |_, _| {}).map_err(failed)?;
+        let columns = value::columns(logical.schema().fields());
+        Ok(Arc::new(plan::Plan { shared: self.shared.clone(), logical, params, columns, moment }))
+    }
+}
+
+impl Analytic for DataFusion {
+    fn plan<'a>(
+        &'a self,
+        query: &'a Query,
+        tables: &'a [Arc<Table>],
+        params: &'a [Option<Type>],
+    ) -> Future<'a, Result<Arc<dyn AnalyticPlan>, SqlError>> {
+        Box::pin(async move { self.plan_now(query, tables, params) })
+    }
+}
+
+impl Drop for DataFusion {
+    fn drop(&mut self) {
+        // Waiting for the threads is forbidden where a runtime may be dropped from within another.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

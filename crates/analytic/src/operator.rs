@@ -1,0 +1,226 @@
+//! Operators as PostgreSQL means them: integers overflow with an error, division by zero is one, numerics divide exactly, a literal in
+//! quotes has the type of what it meets.
+
+use crate::error::outward;
+use crate::function::{ByRow, Moment, literal};
+use crate::value::{FREE, base_type};
+use arrow::array::{ArrayRef, Datum as ArrowDatum};
+use arrow::compute::kernels::numeric;
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use meridian_sql::{Datum, SqlError, Type, arithmetic, state};
+use sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
+
+/// Plans operators that DataFusion computes otherwise.
+#[derive(Debug)]
+pub(crate) struct Operators(pub(crate) MomentOf);
+
+/// A moment that can be debugged.
+#[derive(Clone)]
+pub(crate) struct MomentOf(pub(crate) Moment);
+
+impl std::fmt::Debug for MomentOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("moment")
+    }
+}
+
+fn is_arithmetic(op: &BinaryOperator) -> bool {
+    use BinaryOperator::*;
+    matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::*;
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// The text of a literal in quotes.
+fn quoted(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Some(text),
+        _ => None,
+    }
+}
+
+fn untyped(expr: &Expr) -> bool {
+    matches!(expr, Expr::Placeholder(Placeholder { field: None, .. }))
+}
+
+fn settle(expr: Expr, ty: &DataType) -> Expr {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field: None }) => {
+            Expr::Placeholder(Placeholder { id, field: Some(Arc::new(Field::new("", ty.clone(), true))) })
+        }
+        other => other,
+    }
+}
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let moment = &self.0.0;
+        let type_of = |expr: &Expr| expr.get_type(schema).ok();
+        let (Some(mut left), Some(mut right)) = (type_of(&raw.left), type_of(&raw.right)) else {
+            return Ok(PlannerResult::Original(raw));
+        };
+        // A literal in quotes or a parameter beside a typed value is of its type.
+        if is_arithmetic(&raw.op) || is_comparison(&raw.op) {
+            for swap in [false, true] {
+                let (side, own, other, typed) = match swap {
+                    false => (&mut raw.left, &mut left, &raw.right, &right),
+                    true => (&mut raw.right, &mut right, &raw.left, &left),
+                };
+                let known = !typed.is_null() && !untyped(other) && quoted(other).is_none();
+                if !known {
+                    continue;
+                }
+                let ty = base_type(typed);
+                let ty = if ty == Type::Date && is_arithmetic(&raw.op) { Type::Int4 } else { ty };
+                if let Some(text) = quoted(side)
+                    && !ty.is_text()
+                    && !matches!(typed, DataType::Interval(_) | DataType::Duration(_) | DataType::List(_))
+                    && !(is_arithmetic(&raw.op) && matches!(ty, Type::Timestamp | Type::TimestampTz))
+                {
+                    let datum = Datum::from_text(ty, text).map_err(outward)?;
+                    *side = Expr::Literal(literal(&datum, ty).map_err(outward)?, None);
+                    *own = crate::value::arrow_type(ty);
+                } else if untyped(side) {
+                    let ty = crate::value::arrow_type(ty);
+                    *side = settle(std::mem::replace(side, Expr::Literal(ScalarValue::Null, None)), &ty);
+                    *own = ty;
+                }
+            }
+        }
+        if !is_arithmetic(&raw.op) {
+            return Ok(PlannerResult::Original(raw));
+        }
+        let (l, r) = (base_type(&left), base_type(&right));
+        let is_date = |ty: &DataType| matches!(ty, DataType::Date32);
+        let udf = if is_date(&left) && is_date(&right) && raw.op == BinaryOperator::Minus {
+            ByRow::of("date_minus_date", Type::Int4, moment, |_, args| match args {
+                [Datum::Date(a), Datum::Date(b)] => a
+                    .checked_sub(*b)
+                    .map(Datum::Int4)
+                    .ok_or_else(|| SqlError::new(state::DATETIME_OVERFLOW, "date out of range")),
+                _ => Ok(Datum::Null),
+            })
+        } else if is_date(&left) && r.is_integer() && matches!(raw.op, BinaryOperator::Plus | BinaryOperator::Minus) {
+            by_row(&raw.op, Type::Date, moment)
+        } else if l.is_number() && r.is_number() && !left.is_null() && !right.is_null() {
+            let decimals = |ty: &DataType| matches!(ty, DataType::Decimal128(..) | DataType::Decimal256(..));
+            match wider(l, r) {
+                ty if ty.is_integer() && !matches!(raw.op, BinaryOperator::Divide | BinaryOperator::Modulo) => {
+                    Arc::new(ScalarUDF::new_from_impl(Checked::new(&raw.op, ty)))
+                }
+                ty if ty.is_integer() => by_row(&raw.op, ty, moment),
+                Type::Numeric(_) => {
+                    let divides = matches!(raw.op, BinaryOperator::Divide | BinaryOperator::Modulo);
+                    let free = decimals(&left) && left == FREE || decimals(&right) && right == FREE;
+                    if !divides && !free {
+                        return Ok(PlannerResult::Original(raw));
+                    }
+                    by_row(&raw.op, Type::Numeric(None), moment)
+                }
+                ty => by_row(&raw.op, ty, moment),
+            }
+        } else {
+            return Ok(PlannerResult::Original(raw));
+        };
+        let call = ScalarFunction::new_udf(udf, vec![raw.left, raw.right]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+fn wider(a: Type, b: Type) -> Type {
+    let rank = |ty: Type| match ty {
+        Type::Int2 => 1,
+        Type::Int4 => 2,
+        Type::Int8 => 3,
+        Type::Numeric(_) => 4,
+        _ => 5,
+    };
+    if rank(a) >= rank(b) { a } else { b }
+}
+
+fn by_row(op: &BinaryOperator, ty: Type, moment: &Moment) -> Arc<ScalarUDF> {
+    let owned = op.clone();
+    ByRow::of(format!("{} {op}", ty.name()), ty, moment, move |_, args| match args {
+        [left, right] => {
+            let side = if ty == Type::Date { Some(right.clone()) } else { None };
+            match (ty, left, side) {
+                (Type::Date, Datum::Null, _) | (Type::Date, _, Some(Datum::Null)) => Ok(Datum::Null),
+                (Type::Date, Datum::Date(days), Some(n)) => {
+                    let n = n.as_i64().unwrap_or(0);
+                    let n = if owned == BinaryOperator::Minus { -n } else { n };
+                    i32::try_from(i64::from(*days).saturating_add(n))
+                        .map(Datum::Date)
+                        .map_err(|_| SqlError::new(state::DATETIME_OVERFLOW, "date out of range"))
+                }
+                _ => arithmetic(&owned, ty, left, right).unwrap_or(Ok(Datum::Null)),
+            }
+        }
+        _ => Ok(Datum::Null),
+    })
+}
+
+/// Integer arithmetic on whole arrays that notices overflow.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    name: String,
+    op: BinaryOperator,
+    ty: DataType,
+    shown: &'static str,
+    signature: Signature,
+}
+
+impl Checked {
+    fn new(op: &BinaryOperator, ty: Type) -> Self {
+        Checked {
+            name: format!("{} {op}", ty.name()),
+            op: op.clone(),
+            ty: crate::value::arrow_type(ty),
+            shown: ty.name(),
+            signature: Signature::any(2, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.ty.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if scalars { 1 } else { args.number_rows };
+        let side =
+            |at: usize| -> Result<ArrayRef> { Ok(arrow::compute::cast(&args.args[at].to_array(rows)?, &self.ty)?) };
+        let (left, right) = (side(0)?, side(1)?);
+        let (left, right): (&dyn ArrowDatum, &dyn ArrowDatum) = (&left, &right);
+        let result = match self.op {
+            BinaryOperator::Plus => numeric::add(left, right),
+            BinaryOperator::Minus => numeric::sub(left, right),
+            _ => numeric::mul(left, right),
+        };
+        let result =
+            result.map_err(|_| outward(SqlError::new(state::OUT_OF_RANGE, format!("{} out of range", self.shown))))?;
+        if scalars {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}

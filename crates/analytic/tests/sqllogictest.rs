@@ -1,0 +1,34 @@
+//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database, by the simple protocol.
+
+#[path = "../../pg/tests/common/mod.rs"]
+mod common;
+#[path = "../../pg/tests/common/slt.rs"]
+mod slt;
+
+use common::Memory;
+use meridian_analytic::DataFusion;
+use meridian_sql::Engine;
+use std::sync::Arc;
+
+struct One(Arc<Engine>);
+
+impl meridian_pg::Databases for One {
+    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
+        (self.0.name() == name).then(|| self.0.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.0.name().to_owned()]
+    }
+}
+
+async fn start() -> common::Running {
+    let analytic = DataFusion::new(Default::default()).expect("its threads start");
+    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+    common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_file_passes_over_the_wire() {
+    slt::run("analytic", start).await;
+}
