@@ -15,7 +15,7 @@
 use crate::envelope;
 use crate::gateway::Gateway;
 use crate::identity::OpenError;
-use crate::member::{self, Place};
+use crate::member::{self, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::space::Space;
@@ -71,6 +71,8 @@ pub struct Here {
     pub incarnation: Incarnation,
     /// All members of the cluster.
     pub members: Vec<NodeId>,
+    /// How patient they are.
+    pub patience: Patience,
     /// The folder, for errors to name.
     pub folder: Option<PathBuf>,
     /// What its machines share.
@@ -152,6 +154,7 @@ impl Directory {
             me: here.me,
             incarnation: here.incarnation,
             members: here.members.clone(),
+            patience: here.patience,
             peers: Arc::clone(&here.peers),
             transfers: Arc::clone(&here.transfers),
             watch,

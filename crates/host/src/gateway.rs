@@ -9,8 +9,7 @@
 //! 2. A commit names the leadership that holds its locks; one that only writes locks its first key to learn it. So a commit may be
 //!    asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
-//!
-//! Not here yet: lock waits longer than [`PATIENCE_NS`] at a leader are given up with `Unavailable`.
+//! 4. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
 use crate::buffer::Buffer;
 use crate::member::{Heard, MemberShard};
@@ -25,7 +24,10 @@ use std::sync::Arc;
 
 /// How long a session looks for a leader that answers.
 pub const PATIENCE_NS: u64 = 10_000_000_000;
-const ONE_TRY_NS: u64 = 5_000_000_000;
+/// After so long a question is asked again: it, or its answer, may be lost.
+pub const ONE_TRY_NS: u64 = 1_000_000_000;
+/// A node that is connected but did not answer so many times is taken for one that does not lead.
+const TRIES: u32 = 3;
 const PAUSE_NS: u64 = 20_000_000;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Commits wait while versions that are not settled yet take more than this.
@@ -144,7 +146,7 @@ impl Session {
             let chunk = home.space().scan(range, at, reverse, limit.max(1), CHUNK_BYTES).map_err(of_store)?;
             return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
         }
-        let until = self.boot_ns() + PATIENCE_NS;
+        let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
         loop {
             let now = self.boot_ns();
             if now >= until || home.is_closed() {
@@ -160,7 +162,8 @@ impl Session {
             if locks && self.leader.replace(node) != Some(node) {
                 home.holds(node, self.transaction, self.age);
             }
-            match home.ask(node, request, if locks { until } else { now + ONE_TRY_NS }).await {
+            match home.ask(node, request, now + ONE_TRY_NS).await {
+                Some(Heard::Waits) => (until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
                 Some(Heard::Reply(Reply::Rows { term, at, rows, rest, .. })) => {
                     self.note(term, at);
                     return Ok(Rows { rows, rest });
@@ -181,7 +184,9 @@ impl Session {
                     self.lost_leader(node, leader)?;
                     home.pause(self.boot_ns() + PAUSE_NS).await;
                 }
+                None if tries < TRIES && home.reaches(node) => tries += 1,
                 Some(Heard::Reply(_)) | None => {
+                    tries = 0;
                     self.lost_leader(node, None)?;
                     home.pause(self.boot_ns() + PAUSE_NS).await;
                 }
@@ -223,25 +228,28 @@ impl Session {
         while home.space().recent_bytes() > RECENT_BYTES && !home.is_closed() {
             home.pause(self.boot_ns() + PAUSE_NS).await;
         }
-        let until = self.boot_ns() + PATIENCE_NS;
+        let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
         let mut maybe_heard = false;
         loop {
             // From here on the leader ends it: dropping this future recalls nothing.
             let node = self.leader.take().unwrap_or_else(|| home.leader());
             home.holds_no_more(self.transaction);
             let request = self.request(Ask::Commit { writes: writes.clone() });
-            let patience = until.min(self.boot_ns() + ONE_TRY_NS);
-            let leader = match home.ask(node, request, patience).await {
+            let leader = match home.ask(node, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { at, .. })) => return Outcome::Committed { at },
                 Some(Heard::Reply(Reply::Aborted { why, .. })) => return Outcome::Aborted { why },
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
+                Some(Heard::Waits) => {
+                    (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
+                    Some(node.0)
+                }
                 Some(_) => {
                     maybe_heard = true;
                     Some(node.0)
                 }
                 None => {
-                    maybe_heard = true;
-                    None
+                    (maybe_heard, tries) = (true, tries + 1);
+                    Some(node.0).filter(|_| tries % TRIES != 0 && home.reaches(node))
                 }
             };
             if self.boot_ns() >= until || home.is_closed() {

@@ -35,6 +35,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// What a leader's log keeps in memory and on disk for members that are slow.
@@ -46,6 +47,8 @@ pub type MemberShard = Resident<Replica, MemberHome>;
 
 /// What a session hears.
 pub enum Heard {
+    /// The node has the question, and will answer: ask again.
+    Waits,
     /// The leader's answer.
     Reply(Reply),
     /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
@@ -63,6 +66,8 @@ struct Waiting {
     answerer: Answerer<Heard>,
     node: NodeId,
     until: u64,
+    /// The node said that it has the question.
+    waits: bool,
 }
 
 /// The world of a member.
@@ -87,6 +92,24 @@ pub struct MemberHome {
     this: Weak<MemberShard>,
 }
 
+/// How patient the members of a group are. All nodes of a cluster should have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// How often a leader is heard.
+    pub heartbeat: Duration,
+    /// How long a silence means that there is no leader; drawn from one to two times this.
+    pub election_timeout: Duration,
+    /// For how long a leader that is cut off keeps others from leading (10 s in the paper).
+    pub lease: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let ms = Duration::from_millis;
+        Patience { heartbeat: ms(100), election_timeout: ms(600), lease: ms(2000) }
+    }
+}
+
 /// Told of all writes that are installed, in order, on the stepping thread.
 pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
 
@@ -100,6 +123,8 @@ pub struct Place {
     pub incarnation: Incarnation,
     /// All members.
     pub members: Vec<NodeId>,
+    /// How patient they are.
+    pub patience: Patience,
     /// The links; set once they stand.
     pub peers: Arc<OnceLock<Arc<Peers>>>,
     /// Who sends and receives whole copies; set once the links stand.
@@ -110,12 +135,16 @@ pub struct Place {
 
 /// Brings a member to life from what the log and the store have of it.
 pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Arc<MemberShard>, StoreError> {
-    let Place { key, me, incarnation, members, peers, transfers, watch } = place;
+    let Place { key, me, incarnation, members, patience, peers, transfers, watch } = place;
     let space = Space::open(key, Arc::clone(&plumbing.store))?;
     let extent = space.extent()?;
     let (applied, applied_term, agreed) = (Index(extent.position), Term(extent.term), extent.at);
     let alone = members.len() == 1;
     let mut config = Config::new(me, members, DatabaseId(key.database), ShardId(key.shard));
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    config.heartbeat_ns = nanoseconds(patience.heartbeat);
+    config.election_timeout_ns = nanoseconds(patience.election_timeout);
+    config.lease_ns = nanoseconds(patience.lease);
     config.keep_log_bytes = if alone { 0 } else { KEEP_LOG_BYTES };
     if alone {
         plumbing.clock.not_before(agreed.max(newest(&records)).nanos);
@@ -185,6 +214,11 @@ impl MemberHome {
         if leads { Some(self.me) } else { Some(self.leader()).filter(|leader| *leader != self.me) }
     }
 
+    /// Whether a node can be asked, and can answer.
+    pub fn reaches(&self, node: NodeId) -> bool {
+        node == self.me || self.peers.get().is_some_and(|peers| peers.connected().contains(&node))
+    }
+
     /// Somebody said who leads; nobody knowing, the next member is tried.
     pub fn heard_of_leader(&self, asked: NodeId, leader: Option<u32>, members: &[NodeId]) {
         let next = || members.iter().find(|node| **node > asked).or(members.first()).map_or(self.me.0, |node| node.0);
@@ -195,7 +229,7 @@ impl MemberHome {
     pub async fn ask(&self, node: NodeId, request: Request, until: u64) -> Option<Heard> {
         let (answerer, answer) = rendezvous();
         let (number, id) = (request.transaction.number, request.id);
-        self.waiting.lock().insert((number, id), Waiting { answerer, node, until });
+        self.waiting.lock().insert((number, id), Waiting { answerer, node, until, waits: false });
         if self.is_closed() {
             self.waiting.lock().remove(&(number, id)); // after the insertion: whoever closes has not missed it
         }
@@ -228,7 +262,7 @@ impl MemberHome {
     pub async fn pause(&self, until: u64) {
         let (answerer, answer) = rendezvous();
         let key = (u64::MAX, self.number());
-        self.waiting.lock().insert(key, Waiting { answerer, node: self.me, until });
+        self.waiting.lock().insert(key, Waiting { answerer, node: self.me, until, waits: false });
         if self.is_closed() {
             self.waiting.lock().remove(&key);
         }
@@ -243,6 +277,12 @@ impl MemberHome {
             | Reply::Aborted { id, .. }
             | Reply::Unknown { id }
             | Reply::NotLeader { id, .. } => *id,
+            Reply::Waiting { id } => {
+                if let Some(waiting) = self.waiting.lock().get_mut(&(number, *id)) {
+                    waiting.waits = true;
+                }
+                return;
+            }
         };
         self.wake(number, id, Heard::Reply(reply));
     }
@@ -288,7 +328,12 @@ impl MemberHome {
             let keys: Vec<(u64, u64)> = waiting.iter().filter(|(_, w)| late(w)).map(|(key, _)| *key).collect();
             keys.iter().filter_map(|key| waiting.remove(key)).collect()
         };
-        drop(gone);
+        for waiting in gone {
+            // Whoever was not heard of at all hears nothing: the answerer is dropped.
+            if waiting.waits && waiting.until <= now {
+                waiting.answerer.answer(Heard::Waits);
+            }
+        }
     }
 
     /// Lets go of everybody: the node ends.

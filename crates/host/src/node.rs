@@ -15,6 +15,7 @@ use crate::directory::{Directory, Here, Records};
 use crate::envelope::{self, Kind};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
+use crate::member::Patience;
 use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::Plumbing;
 use crate::readers::Readers;
@@ -59,6 +60,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// When versions move to the store.
     pub settle: SettleOptions,
+    /// How patient the members of a group are.
+    pub patience: Patience,
 }
 
 impl Options {
@@ -73,6 +76,7 @@ impl Options {
             log_segment_bytes: 32 << 20,
             cache_bytes: 64 << 20,
             settle: SettleOptions::default(),
+            patience: Patience::default(),
         }
     }
 
@@ -230,6 +234,7 @@ impl Node {
             me: options.node,
             incarnation: identity.incarnation,
             members: members.nodes(),
+            patience: options.patience,
             folder: options.data.clone(),
             plumbing: Arc::clone(&plumbing),
             peers: Arc::clone(&peers),

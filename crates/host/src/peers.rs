@@ -71,6 +71,8 @@ pub struct Peers {
     links: BTreeMap<NodeId, Arc<Link>>,
     lives: Mutex<BTreeMap<NodeId, Incarnation>>,
     heard: Mutex<Vec<TcpStream>>,
+    /// How many connections each node speaks on to this one.
+    speaking: Mutex<BTreeMap<NodeId, usize>>,
     stopped: AtomicBool,
     address: Option<SocketAddr>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -86,6 +88,8 @@ struct LinkState {
     queue: VecDeque<Frame>,
     queued_bytes: usize,
     stream: Option<Arc<TcpStream>>,
+    /// The life of the node that it is connected to.
+    life: Incarnation,
     /// Somebody is writing; he will find what is queued meanwhile.
     writing: bool,
     /// What the socket did not take at once: for the writer thread.
@@ -116,6 +120,7 @@ impl Peers {
             links,
             lives: Mutex::default(),
             heard: Mutex::default(),
+            speaking: Mutex::default(),
             stopped: AtomicBool::new(false),
             address,
             threads: Mutex::default(),
@@ -189,9 +194,23 @@ impl Peers {
         self.links.values().map(|link| link.dropped.load(Ordering::Relaxed)).sum()
     }
 
-    /// The nodes to which there is a connection.
+    /// The nodes with which there is a connection in both directions: who asks one of them can be answered.
     pub fn connected(&self) -> Vec<NodeId> {
-        self.links.iter().filter(|(_, link)| link.state.lock().stream.is_some()).map(|(node, _)| *node).collect()
+        let speaks = |node: &NodeId| self.speaking.lock().get(node).is_some_and(|connections| *connections > 0);
+        let connected = |link: &Link| link.state.lock().stream.is_some();
+        self.links.iter().filter(|(node, link)| connected(link) && speaks(node)).map(|(node, _)| *node).collect()
+    }
+
+    /// A node has begun to speak: so it can be reached, and what was connected to an earlier life of it is void.
+    fn knock(&self, from: NodeId, life: Incarnation) {
+        let Some(link) = self.links.get(&from) else { return };
+        let mut state = link.state.lock();
+        if let Some(stream) = state.stream.clone()
+            && state.life != life
+        {
+            link.lose(&mut state, &stream);
+        }
+        link.changed.notify_one();
     }
 
     /// Closes everything and waits for the threads.
@@ -252,14 +271,14 @@ impl Peers {
             let Some(stream) = state.stream.clone() else {
                 drop(state);
                 match self.connect(node, address) {
-                    Ok(stream) => {
+                    Ok((stream, life)) => {
                         let mut state = link.state.lock();
                         if state.stopped {
                             return;
                         }
                         tracing::debug!(%node, address, "connected");
                         (back_off, complained) = (FIRST_BACK_OFF, false);
-                        state.stream = Some(Arc::new(stream));
+                        (state.stream, state.life) = (Some(Arc::new(stream)), life);
                     }
                     Err(error) => {
                         if !std::mem::replace(&mut complained, true) {
@@ -343,7 +362,7 @@ impl Peers {
         Ok((from, life))
     }
 
-    fn connect(&self, node: NodeId, address: &str) -> io::Result<TcpStream> {
+    fn connect(&self, node: NodeId, address: &str) -> io::Result<(TcpStream, Incarnation)> {
         let mut failed = io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
@@ -355,7 +374,7 @@ impl Peers {
                     let mut hello = [0; HELLO_BYTES];
                     stream.read_exact(&mut hello)?;
                     return match self.check_hello(&hello) {
-                        Ok((from, _)) if from == node => Ok(stream),
+                        Ok((from, life)) if from == node => Ok((stream, life)),
                         Ok((from, _)) => Err(io::Error::other(format!("node {} answers there", from.0))),
                         Err(why) => Err(io::Error::other(why)),
                     };
@@ -402,7 +421,19 @@ impl Peers {
     }
 
     /// Reads one connection until it ends.
-    fn hear(&self, mut stream: &TcpStream, receive: &dyn Receive) -> Result<(), String> {
+    fn hear(&self, stream: &TcpStream, receive: &dyn Receive) -> Result<(), String> {
+        let (from, life) = self.greet(stream)?;
+        *self.speaking.lock().entry(from).or_default() += 1;
+        self.knock(from, life);
+        let result = self.listen_to(from, life, stream, receive);
+        if let Some(connections) = self.speaking.lock().get_mut(&from) {
+            *connections -= 1;
+        }
+        result
+    }
+
+    /// Hears who it is, and says who this is.
+    fn greet(&self, mut stream: &TcpStream) -> Result<(NodeId, Incarnation), String> {
         let broken = |error: io::Error| error.to_string();
         stream.set_nodelay(true).map_err(broken)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
@@ -412,6 +443,17 @@ impl Peers {
         let (from, life) = self.check_hello(&hello)?;
         stream.write_all(&self.hello(from)).map_err(broken)?;
         stream.set_read_timeout(None).map_err(broken)?;
+        Ok((from, life))
+    }
+
+    fn listen_to(
+        &self,
+        from: NodeId,
+        life: Incarnation,
+        mut stream: &TcpStream,
+        receive: &dyn Receive,
+    ) -> Result<(), String> {
+        let broken = |error: io::Error| error.to_string();
         let mut bytes = Vec::with_capacity(64 << 10);
         let mut start = 0;
         let mut chunk = vec![0; 64 << 10];

@@ -1,6 +1,7 @@
 //! Three nodes in one process, over TCP.
 
 use futures::executor::block_on;
+use meridian_host::member::Patience;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
@@ -22,14 +23,24 @@ fn members() -> Vec<Member> {
     listeners.iter().enumerate().map(member).collect()
 }
 
+/// Short, so that tests of what comes after a silence are: what is killed is missed soon.
+fn hasty() -> Patience {
+    let ms = Duration::from_millis;
+    Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600) }
+}
+
 fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
+    open_with(hasty(), node, members, folder)
+}
+
+fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
     let options = Options { node: NodeId(node), members: members.to_vec(), ..Options::loopback() };
     let settle = SettleOptions {
         every: Duration::from_millis(50),
         checkpoint_every: Duration::from_millis(200),
         ..SettleOptions::default()
     };
-    let options = Options { log_segment_bytes: 1 << 20, settle, ..options.at(folder.join(node.to_string())) };
+    let options = Options { log_segment_bytes: 1 << 20, settle, patience, ..options.at(folder.join(node.to_string())) };
     Node::open(options).unwrap()
 }
 
@@ -153,7 +164,7 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     put(nodes[0].as_ref().unwrap(), "before", "here");
     nodes[2] = None;
     let big = "x".repeat(200_000);
-    for number in 0..60 {
+    for number in 0..90 {
         put(nodes[number % 2].as_ref().unwrap(), &format!("big{number}"), &big);
     }
     put(nodes[0].as_ref().unwrap(), "before", "changed");
@@ -168,18 +179,18 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     let applied = |node: &Node| node.status().shards.iter().find(|s| s.database == "postgres").unwrap().applied;
     let (goal, back) = (applied(nodes[0].as_ref().unwrap()), nodes[2].clone().unwrap());
     insist(|| if applied(&back) >= goal { Ok(()) } else { Err(format!("{} of {goal}", applied(&back))) });
-    assert!(back.status().copies_received > 0);
+    insist(|| if back.status().copies_received > 0 { Ok(()) } else { Err("it went on from the log".into()) });
     // Without one of those that had it all, the copy is one of a majority.
     nodes[0] = None;
     for node in nodes.iter().flatten() {
         assert_eq!(get(node, "before").as_deref(), Some("changed"));
-        for number in 0..60 {
+        for number in 0..90 {
             assert_eq!(get(node, &format!("big{number}")).map(|value| value.len()), Some(big.len()));
         }
     }
     nodes[1] = None;
     nodes[0] = Some(open(1));
-    assert_eq!(get(&back, "big59").map(|value| value.len()), Some(big.len()));
+    assert_eq!(get(&back, "big89").map(|value| value.len()), Some(big.len()));
     drop(nodes);
     drop(back);
     // And it is kept: another life goes on from it.
@@ -187,4 +198,24 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     for node in &nodes {
         assert_eq!(get(node, "big0").map(|value| value.len()), Some(big.len()));
     }
+}
+
+/// Leadership is handed over: nobody waits for the leases of a node that ends in an orderly way.
+#[test]
+fn a_node_that_ends_hands_over_what_it_leads() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let patience = Patience { lease: Duration::from_secs(20), ..hasty() };
+    let open = |node| Some(open_with(patience, node, &members, folder.path()));
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(open).collect();
+    put(nodes[0].as_ref().unwrap(), "k", "first");
+    let status = nodes[0].as_ref().unwrap().status();
+    let leader = status.shards.iter().find(|shard| shard.database == "postgres").and_then(|shard| shard.leader);
+    let leader = leader.expect("somebody answered").0 as usize - 1;
+    nodes[leader] = None;
+    let began = Instant::now();
+    for node in nodes.iter().flatten() {
+        put(node, "k", "second");
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}: the lease was waited for", began.elapsed());
 }

@@ -202,11 +202,14 @@ pub enum Message {
         #[n(2)]
         hint: Index,
     },
-    /// Stand for election now: your leader gives up.
+    /// Your leader has given up: what was promised to it is void.
     #[n(7)]
     TakeOver {
         /// The leader's term.
         #[n(0)]
         term: Term,
+        /// Who stands for election now.
+        #[n(1)]
+        heir: NodeId,
     },
 }

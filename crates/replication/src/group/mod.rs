@@ -375,7 +375,9 @@ impl Group {
         }
         let heir = followers.iter().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
         if let Some(heir) = heir {
-            out.send(self.address(heir), Message::TakeOver { term: self.term });
+            for node in self.others() {
+                out.send(self.address(node), Message::TakeOver { term: self.term, heir });
+            }
             // Our promise to ourselves ends here: nothing more is assigned or served under it.
             self.grant = None;
             self.follow(now, None, out);
@@ -773,7 +775,7 @@ impl Machine for Group {
             | Message::Append { term, .. }
             | Message::Appended { term, .. }
             | Message::Refused { term, .. }
-            | Message::TakeOver { term } => *term,
+            | Message::TakeOver { term, .. } => *term,
         };
         if term > self.term {
             if matches!(message, Message::Vote { .. })
@@ -840,11 +842,13 @@ impl Machine for Group {
             Message::Refused { term, prev_index, hint } if term == self.term => {
                 self.on_refused(now, from, prev_index, hint, out);
             }
-            Message::TakeOver { term } if term == self.term => {
+            Message::TakeOver { term, heir } if term == self.term => {
                 // The leader has given up its lease, and with it this member's promise to it.
                 self.grant = self.grant.filter(|grant| grant.to != from);
-                self.heard_leader_at = None;
-                self.campaign(now, false, out);
+                (self.heard_leader_at, self.leader) = (None, None);
+                if heir == self.config.me {
+                    self.campaign(now, false, out);
+                }
             }
             Message::Appended { .. } | Message::Refused { .. } | Message::TakeOver { .. } => {}
         }

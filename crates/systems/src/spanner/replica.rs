@@ -333,7 +333,7 @@ impl Replica {
 
     fn on_ask(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
         let id = request.id;
-        if !self.serving {
+        if !self.serving || !self.group.is_leader() {
             let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
         }
@@ -402,6 +402,7 @@ impl Replica {
         for pending in under_way.filter(|pending| same(pending)) {
             if pending.request.ask == request.ask {
                 (pending.from, pending.request.id) = (from, request.id);
+                out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
                 return true;
             }
         }
@@ -652,8 +653,8 @@ impl Replica {
             let left = self.agreed.nanos.saturating_sub(now.interval.earliest) + 1;
             out.arm(Timer::CommitWait, now.boot_ns + left);
         }
-        if self.serving {
-            self.draw(now, out);
+        if self.serving && self.group.is_leader() {
+            self.draw(now, out); // not while it gives up: each new timestamp would put that off
         }
         self.with_group(now, out, |group, out| group.flush(now, out));
         self.show_snapshots(now, out);

@@ -148,4 +148,11 @@ pub enum Reply {
         #[n(1)]
         leader: Option<u32>,
     },
+    /// The question was asked before and waits here for a lock, or to be agreed on: its answer comes.
+    #[n(5)]
+    Waiting {
+        /// The question.
+        #[n(0)]
+        id: u64,
+    },
 }
