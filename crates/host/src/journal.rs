@@ -221,6 +221,7 @@ impl Shared {
             if !self.make_durable(&mut log) {
                 return;
             }
+            self.segments.store(log.segments() as u64, Ordering::Relaxed);
             for (who, position) in tell.drain(..) {
                 who.durable(position);
             }
