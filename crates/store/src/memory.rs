@@ -1,16 +1,20 @@
 //! The engine's twin in memory: a sorted map. Obviously right, and what the engine is compared with.
+//!
+//! The map is persistent in the functional sense: a view, and a checkpoint, shares with it whatever later batches leave alone.
 
+use imbl::OrdMap;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Batch, Key, KeyRange, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-type Versions = BTreeMap<(SpaceId, Key, Reverse<Timestamp>), Option<Value>>;
+type Versions = OrdMap<(SpaceId, Key, Reverse<Timestamp>), Option<Value>>;
 
 #[derive(Clone, Default)]
 struct State {
-    versions: Arc<Versions>,
+    versions: Versions,
     facts: BTreeMap<(SpaceId, String), Vec<u8>>,
 }
 
@@ -39,12 +43,12 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        Ok(Arc::new(View(Arc::clone(&self.state().versions))))
+        Ok(Arc::new(View(self.state().versions.clone())))
     }
 
     fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let mut state = self.state();
-        let versions = Arc::make_mut(&mut state.versions);
+        let versions = &mut state.versions;
         for StoredVersion { key, version } in batch.versions {
             versions.insert((batch.space, key, Reverse(version.at)), version.value);
         }
@@ -68,19 +72,40 @@ impl Store for MemoryStore {
 
     fn drop_space(&self, space: SpaceId) -> Result<(), StoreError> {
         let mut state = self.state();
-        Arc::make_mut(&mut state.versions).retain(|(owner, _, _), _| *owner != space);
+        let all = (space, Key::default(), Reverse(Timestamp::MAX))..;
+        let of_space =
+            state.versions.range(all).map(|(key, _)| key.clone()).take_while(|(owner, _, _)| *owner == space);
+        for key in of_space.collect::<Vec<_>>() {
+            state.versions.remove(&key);
+        }
         state.facts.retain(|(owner, _), _| *owner != space);
         Ok(())
     }
 }
 
-struct View(Arc<Versions>);
+struct View(Versions);
+
+/// The space after this one; none after the last.
+fn after(space: SpaceId) -> Option<SpaceId> {
+    let SpaceId { database, shard, copy } = space;
+    let carry = |database: u32, shard: u32| SpaceId { database, shard, copy: 0 };
+    copy.checked_add(1)
+        .map(|copy| SpaceId { copy, ..space })
+        .or_else(|| Some(carry(database, shard.checked_add(1)?)))
+        .or_else(|| Some(carry(database.checked_add(1)?, 0)))
+}
 
 impl View {
-    fn within(&self, space: SpaceId, range: &KeyRange) -> impl Iterator<Item = StoredVersion> {
-        let start = (space, range.start.clone(), Reverse(Timestamp::MAX));
-        let range = range.clone();
-        self.0.range(start..).take_while(move |((owner, key, _), _)| *owner == space && range.contains(key)).map(
+    /// Versions of a range: by key, newest first; or all of it backwards.
+    fn within(&self, space: SpaceId, range: &KeyRange, reverse: bool) -> impl Iterator<Item = StoredVersion> {
+        let first = |space: SpaceId, key: Key| (space, key, Reverse(Timestamp::MAX));
+        let start = Bound::Included(first(space, range.start.clone()));
+        let end = match &range.end {
+            Some(end) => Bound::Excluded(first(space, end.clone().max(range.start.clone()))),
+            None => after(space).map_or(Bound::Unbounded, |next| Bound::Excluded(first(next, Key::default()))),
+        };
+        let mut found = self.0.range((start, end));
+        std::iter::from_fn(move || if reverse { found.next_back() } else { found.next() }).map(
             |((_, key, at), value)| StoredVersion {
                 key: key.clone(),
                 version: Version { at: at.0, value: value.clone() },
@@ -89,9 +114,13 @@ impl View {
     }
 }
 
+fn size(found: &StoredVersion) -> usize {
+    found.key.len() + found.version.value.as_ref().map_or(0, |value| value.len()) + 16
+}
+
 impl Snapshot for View {
     fn get(&self, space: SpaceId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        let found = self.within(space, &KeyRange::point(key.into())).find(|found| found.version.at <= at);
+        let found = self.within(space, &KeyRange::point(key.into()), false).find(|found| found.version.at <= at);
         Ok(found.map(|found| found.version))
     }
 
@@ -104,35 +133,37 @@ impl Snapshot for View {
         limit_keys: usize,
         limit_bytes: usize,
     ) -> Result<Page, StoreError> {
-        let mut newest: Vec<StoredVersion> = Vec::new();
-        for found in self.within(space, range).filter(|found| found.version.at <= at) {
-            if newest.last().is_none_or(|last| last.key != found.key) {
-                newest.push(found);
+        let (mut page, mut bytes) = (Page::default(), 0);
+        for found in self.within(space, range, reverse).filter(|found| found.version.at <= at) {
+            let full = page.versions.len() >= limit_keys || bytes >= limit_bytes.max(1);
+            match page.versions.last_mut() {
+                // Backwards, what comes later of a key is newer.
+                Some(last) if last.key == found.key && reverse => {
+                    bytes = bytes + size(&found) - size(last);
+                    *last = found;
+                }
+                Some(last) if last.key == found.key => {}
+                _ if full => {
+                    page.rest = Some(range.from_key(&found.key, reverse));
+                    break;
+                }
+                _ => {
+                    bytes += size(&found);
+                    page.versions.push(found);
+                }
             }
         }
-        if reverse {
-            newest.reverse();
-        }
-        let mut bytes = 0;
-        let fits = |found: &StoredVersion| {
-            let before = bytes;
-            bytes += found.key.len() + found.version.value.as_ref().map_or(0, |value| value.len()) + 16;
-            before < limit_bytes.max(1)
-        };
-        let count = newest.iter().take(limit_keys).map(fits).take_while(|fits| *fits).count();
-        let rest = newest.get(count).map(|next| range.from_key(&next.key, reverse));
-        newest.truncate(count);
-        Ok(Page { versions: newest, rest })
+        Ok(page)
     }
 
     fn versions(&self, space: SpaceId, range: &KeyRange, limit_bytes: usize) -> Result<Page, StoreError> {
         let (mut page, mut bytes) = (Page::default(), 0);
-        for found in self.within(space, range) {
+        for found in self.within(space, range, false) {
             if bytes >= limit_bytes && page.versions.last().is_some_and(|last| last.key != found.key) {
                 page.rest = Some(KeyRange { start: found.key, end: range.end.clone() });
                 break;
             }
-            bytes += found.key.len() + found.version.value.as_ref().map_or(0, |value| value.len()) + 16;
+            bytes += size(&found);
             page.versions.push(found);
         }
         Ok(page)
