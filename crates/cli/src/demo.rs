@@ -1,12 +1,14 @@
 //! `meridian demo`: something to look at in one command.
 //!
-//! One node with a real log and store on disk, the SQL and HTTP ports, sample data, and a shell in the same process. Not yet: the
-//! three nodes in three zones, and killing one of them; they come with clusters of several nodes, and the banner says so.
+//! Three nodes in three zones, in one process: real logs and stores on disk, real connections between them, and each with its own SQL and
+//! HTTP port. The shell speaks to one of them over the wire and goes to another when that one is killed.
 
-use crate::doors::Doors;
-use crate::shell::{self, Embedded, Shell};
+mod cluster;
+
+use crate::shell::{self, Remote, Shell};
+use crate::start::Stop;
 use clap::Args;
-use meridian::house::{House, Place};
+use cluster::Cluster;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,10 +22,10 @@ pub struct Options {
     /// Keep the data in this folder and go on with them next time; otherwise they are deleted at the end.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Where SQL clients connect.
+    /// Where SQL clients connect; the second and third node take the next two ports.
     #[arg(long, default_value = "127.0.0.1:5544")]
     sql: SocketAddr,
-    /// Where /health and /metrics are.
+    /// Where /health and /metrics are; the second and third node take the next two ports.
     #[arg(long, default_value = "127.0.0.1:8844")]
     http: SocketAddr,
     #[command(flatten)]
@@ -34,6 +36,18 @@ const SAMPLE: &[&str] = &[
     "CREATE TABLE accounts (id bigint PRIMARY KEY, owner text NOT NULL, city text NOT NULL, balance bigint NOT NULL)",
     "INSERT INTO accounts VALUES (1, 'Ada', 'London', 1200), (2, 'Blaise', 'Paris', 800), (3, 'Carl', 'Göttingen', 500), \
      (4, 'Emmy', 'Erlangen', 2500), (5, 'Srinivasa', 'Madras', 1729), (6, 'Sofia', 'Stockholm', 950)",
+];
+
+/// What the banner offers: each shows something, and each runs as it stands here.
+pub const QUERIES: &[(&str, &str)] = &[
+    (
+        "a transaction",
+        "BEGIN; UPDATE accounts SET balance = balance - 100 WHERE id = 1; \
+         UPDATE accounts SET balance = balance + 100 WHERE id = 2; COMMIT;",
+    ),
+    ("time travel", "UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-2s';"),
+    ("what a statement costs", "EXPLAIN SELECT * FROM accounts WHERE id = 3;"),
+    ("a killed node", "\\demo kill 1"),
 ];
 
 /// Runs the demo until its shell ends.
@@ -50,23 +64,36 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
         (None, Some(temporary)) => temporary.path(),
         (None, None) => return ExitCode::FAILURE,
     };
-    let house = match House::alone(Place::Folder(folder.to_owned())) {
-        Ok(house) => Arc::new(house),
+    let stop = match runtime.block_on(async { Stop::listen() }) {
+        Ok(stop) => stop,
         Err(error) => return fail(&error),
     };
-    let doors = match runtime.block_on(Doors::open(house.clone(), options.sql, options.http)) {
-        Ok(doors) => doors,
+    let cluster = match Cluster::open(runtime.handle().clone(), folder, options.sql, options.http) {
+        Ok(cluster) => Arc::new(cluster),
         Err(error) => return fail(&error),
     };
-    if let Err(error) = runtime.block_on(fill(&house)) {
+    if let Err(error) = runtime.block_on(fill(&cluster)) {
         return fail(&format!("cannot make the sample data: {error}"));
     }
-    banner(&house, &doors, folder, temporary.is_some());
-    let backend = Embedded::new(runtime.handle().clone(), house.clone(), "in this demo's node");
-    let extension = extension(house.clone());
-    let code = Shell::new(Box::new(backend)).with_extension(extension).run(&options.shell);
-    runtime.block_on(doors.close());
-    house.close();
+    banner(&cluster, folder, temporary.is_some());
+    let waits = options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
+    let code = if waits {
+        println!("Ctrl-C or SIGTERM ends it.");
+        println!("{}: closing …", runtime.block_on(stop.wait()));
+        ExitCode::SUCCESS
+    } else {
+        // Signals end a demo with a shell as they end any program: its data are temporary, or safe in their logs.
+        drop(stop);
+        match Remote::open(runtime.handle().clone(), &cluster.url()) {
+            Ok(remote) => {
+                let of_shell = cluster.clone();
+                let extension = Box::new(move |argument: &str| command(&of_shell, argument));
+                Shell::new(Box::new(remote)).with_extension(extension).run(&options.shell)
+            }
+            Err(error) => fail(&error),
+        }
+    };
+    cluster.close();
     code
 }
 
@@ -76,9 +103,9 @@ fn fail(message: &str) -> ExitCode {
 }
 
 /// The sample data, unless a demo before this one left them.
-async fn fill(house: &House) -> Result<(), String> {
+async fn fill(cluster: &Cluster) -> Result<(), String> {
     use meridian_sql::{Response, Session};
-    let mut session = Session::new(house.first(), "root");
+    let mut session = Session::new(cluster.first()?, "root");
     for statement in SAMPLE {
         for response in session.simple(statement).await {
             match response {
@@ -92,59 +119,36 @@ async fn fill(house: &House) -> Result<(), String> {
     Ok(())
 }
 
-fn banner(house: &House, doors: &Doors, folder: &Path, temporary: bool) {
+fn banner(cluster: &Cluster, folder: &Path, temporary: bool) {
     let kept = if temporary { "deleted at the end; --keep DIR keeps them" } else { "kept" };
     println!("Meridian {} demo", env!("CARGO_PKG_VERSION"));
-    println!("  runs     one node: log and store in {} ({kept})", folder.display());
-    println!("           (three nodes in three zones come with a later version)");
-    println!(
-        "  sql      postgresql://root@{}/meridian     psql -h {} -p {} -U root meridian",
-        doors.sql,
-        doors.sql.ip(),
-        doors.sql.port()
-    );
-    println!("  http     http://{}/health  http://{}/metrics", doors.http, doors.http);
-    println!("  {}", house.clock());
+    println!("  runs     three nodes in three zones, every commit on the disks of two of them at least");
+    println!("  data     {} ({kept})", folder.display());
+    for line in cluster.lines() {
+        println!("  {line}");
+    }
+    println!("  {}", cluster.clock());
     println!();
     println!("Paste one:");
-    println!("  UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-2s';");
-    println!(
-        "  BEGIN; UPDATE accounts SET balance = balance - 100 WHERE id = 1; UPDATE accounts SET balance = balance + 100 WHERE id = 2; COMMIT;"
-    );
-    println!("  EXPLAIN SELECT * FROM accounts WHERE id = 3;");
-    println!("  \\demo status");
+    for (what, query) in QUERIES {
+        println!("  -- {what}");
+        println!("  {query}");
+    }
     println!();
-    println!("\\? lists commands, \\q leaves.");
+    println!("\\demo shows the nodes, \\? lists commands, \\q leaves.");
 }
 
 /// `\demo …`
-fn extension(house: Arc<House>) -> shell::Extension {
-    Box::new(move |argument| match argument {
-        "" | "status" => Ok(status(&house)),
-        other if other.starts_with("kill") || other.starts_with("restart") => {
-            Err("this demo runs one node, so there is none to kill; clusters come with a later version".into())
-        }
-        other => Err(format!("\\demo {other}: there is only \\demo status")),
-    })
-}
-
-fn status(house: &House) -> String {
-    let status = house.status();
-    let mut out = format!(
-        "node n{}, life {}\n{}\nlog: {} records, {} bytes, {} fsyncs, {} segments\n",
-        status.node.0,
-        status.incarnation,
-        house.clock(),
-        status.log.records,
-        status.log.bytes,
-        status.log.syncs,
-        status.log.segments
-    );
-    for shard in &status.shards {
-        out += &format!(
-            "database {}: commits through {}, {} bytes not yet in the store\n",
-            shard.database, shard.through, shard.recent_bytes
-        );
+fn command(cluster: &Cluster, argument: &str) -> Result<String, String> {
+    let (verb, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+    let node = || match rest.trim().trim_start_matches('n').parse::<usize>() {
+        Ok(number @ 1..=3) => Ok(number - 1),
+        _ => Err(format!("\\demo {verb}: which node, 1, 2 or 3?")),
+    };
+    match verb {
+        "" | "status" => Ok(cluster.status()),
+        "kill" => cluster.kill(node()?),
+        "restart" => cluster.restart(node()?),
+        other => Err(format!("\\demo {other}: there are \\demo status, \\demo kill N and \\demo restart N")),
     }
-    out
 }

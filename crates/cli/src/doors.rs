@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use meridian::house::House;
+use meridian_host::node::ShardStatus;
 use meridian_pg::{Counters, Options, Server};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -71,6 +72,11 @@ impl Doors {
         Ok(Doors { sql, http, stop, tasks })
     }
 
+    /// Closes them at once, as a crash would.
+    pub fn kill(mut self) {
+        self.tasks.abort_all();
+    }
+
     /// Closes them: statements under way finish first.
     pub async fn close(mut self) {
         self.stop.send_replace(true);
@@ -96,7 +102,11 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 
 async fn health(State(watched): State<Arc<Watched>>) -> Response {
     let stopping = *watched.stopping.borrow();
-    let (code, status) = if stopping { (StatusCode::SERVICE_UNAVAILABLE, "stopping") } else { (StatusCode::OK, "ok") };
+    let (code, status) = match (stopping, watched.house.serves()) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "no leader: are a majority of the nodes up?"),
+        (false, true) => (StatusCode::OK, "ok"),
+    };
     let clock = watched.house.clock();
     let body = format!(
         "{{\"status\":\"{status}\",\"version\":\"{}\",\"clock_half_width_ns\":{},\"clock_source\":\"{}\"}}\n",
@@ -126,14 +136,22 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
         ("log_fsyncs_total", "counter", status.log.syncs),
         ("log_segments", "gauge", status.log.segments),
         ("disk_full", "gauge", u64::from(status.disk_full)),
+        ("copies_received_total", "counter", status.copies_received),
     ] {
         let _ = writeln!(out, "# TYPE meridian_{name} {kind}\nmeridian_{name} {value}");
     }
-    let _ = writeln!(out, "# TYPE meridian_recent_bytes gauge");
-    for shard in &status.shards {
-        // A quoted identifier may hold anything; a label's value may not.
-        let database = shard.database.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = writeln!(out, "meridian_recent_bytes{{database=\"{database}\"}} {}", shard.recent_bytes);
+    for (name, value) in [
+        ("recent_bytes", (|shard| shard.recent_bytes as u64) as fn(&ShardStatus) -> u64),
+        ("shard_applied_position", |shard| shard.applied),
+        ("shard_leads", |shard| u64::from(shard.leads)),
+        ("shard_has_leader", |shard| u64::from(shard.leader.is_some())),
+    ] {
+        let _ = writeln!(out, "# TYPE meridian_{name} gauge");
+        for shard in &status.shards {
+            // A quoted identifier may hold anything; a label's value may not.
+            let database = shard.database.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = writeln!(out, "meridian_{name}{{database=\"{database}\"}} {}", value(shard));
+        }
     }
     for (name, value) in watched.counters.read() {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };

@@ -1,5 +1,6 @@
 //! A node of this process and the databases that sessions find in it.
 
+use meridian_host::clock::ClockBound;
 use meridian_host::node::{Node, Options, Status};
 use meridian_sql::{Analytic, Engine};
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub struct House {
     node: Arc<Node>,
     first: Arc<Engine>,
     engines: Mutex<BTreeMap<String, Arc<Engine>>>,
+    source: &'static str,
     analytic: Option<Arc<dyn Analytic>>,
 }
 
@@ -66,12 +68,22 @@ impl House {
             Place::Memory => Options::alone(),
             Place::Folder(folder) => Options::alone().at(folder),
         };
+        House::open(options)
+    }
+
+    /// Any node.
+    pub fn open(options: Options) -> Result<House, String> {
+        let source = match options.clock {
+            ClockBound::Alone => "this node alone",
+            ClockBound::LOOPBACK => "one machine's clock",
+            ClockBound::HalfWidth { .. } => "system clock within --clock-bound",
+        };
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
         let analytic = analytic()?;
         let first = engine(FIRST, database, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
-        Ok(House { node, first, engines, analytic })
+        Ok(House { node, first, engines, source, analytic })
     }
 
     /// The database that users begin with.
@@ -79,14 +91,23 @@ impl House {
         self.first.clone()
     }
 
-    /// A database by its name: one engine for all its sessions.
+    /// A database by its name: one engine for all its sessions. One that another node has just created is looked up.
     pub fn find(&self, name: &str) -> Option<Arc<Engine>> {
         if name == SYSTEM {
             return None;
         }
-        let database = self.node.database(name)?;
+        let look = || futures::executor::block_on(self.node.find_database(name)).ok().flatten();
+        let database = self.node.database(name).or_else(look)?;
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(engines.entry(name.to_owned()).or_insert_with(|| engine(name, database, &self.analytic)).clone())
+        // A database that was dropped and created again is another one.
+        match engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
+            Some(engine) => Some(engine.clone()),
+            None => {
+                let engine = engine(name, database, &self.analytic);
+                engines.insert(name.to_owned(), engine.clone());
+                Some(engine)
+            }
+        }
     }
 
     /// The names of all databases.
@@ -101,12 +122,22 @@ impl House {
 
     /// What the node knows of the time.
     pub fn clock(&self) -> ClockLine {
-        ClockLine { half_width_ns: self.status().clock.half_width_ns(), source: "this node alone" }
+        ClockLine { half_width_ns: self.status().clock.half_width_ns(), source: self.source }
     }
 
     /// Closes the node: what was committed is on disk, the folder is free.
     pub fn close(&self) {
         self.node.shutdown();
+    }
+
+    /// Ends the node as a crash would: the others have to find out.
+    pub fn kill(&self) {
+        self.node.kill();
+    }
+
+    /// Whether every database has a leader that this node knows of.
+    pub fn serves(&self) -> bool {
+        self.status().shards.iter().all(|shard| shard.leader.is_some())
     }
 }
 

@@ -2,7 +2,11 @@
 
 use crate::doors::{Doors, loopback};
 use clap::Args;
-use meridian::house::{House, Place};
+use meridian::house::House;
+use meridian_host::clock::ClockBound;
+use meridian_host::node;
+use meridian_machine::NodeId;
+use meridian_placement::Member;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -90,20 +94,19 @@ async fn serve(options: Options) -> Result<(), String> {
     if let Some(listen) = options.listen {
         loopback("--listen", listen)?;
     }
-    if let Some(bound) = &options.clock_bound {
-        half_width_ns(bound)?;
-    }
-    if !options.join.is_empty() {
-        return Err(
-            "--join: a cluster of several processes is not there yet; without --join this is a one-node database"
-                .into(),
-        );
-    }
+    let bound = options.clock_bound.as_deref().map(half_width_ns).transpose()?;
+    let node = node(&data, &zone, options.listen, &options.join, bound)?;
+    let what = match node.members.len() {
+        0 => "one node".to_owned(),
+        many => {
+            format!("node {} of {many}, listening on {}", node.node.0, node.members[node.node.0 as usize - 1].address)
+        }
+    };
     // Asked for before the first line is printed, so that a signal sent then is already heard.
     let stop = Stop::listen()?;
-    let house = Arc::new(House::alone(Place::Folder(data.clone()))?);
+    let house = Arc::new(House::open(node)?);
     let doors = Doors::open(house.clone(), sql, http).await?;
-    println!("Meridian {}: one node in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
+    println!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
     println!("  sql    postgresql://root@{}/meridian", doors.sql);
     println!("  http   http://{}/health  /metrics", doors.http);
     println!("  {}", house.clock());
@@ -116,8 +119,62 @@ async fn serve(options: Options) -> Result<(), String> {
     Ok(())
 }
 
+/// Who this node is. A cluster is the list of its members, the same for each of them: a node's number is its place in
+/// the sorted list.
+fn node(
+    data: &Path,
+    zone: &str,
+    listen: Option<SocketAddr>,
+    join: &[SocketAddr],
+    bound_ns: Option<u64>,
+) -> Result<node::Options, String> {
+    if join.is_empty() {
+        if listen.is_some() {
+            return Err(
+                "--listen is where other nodes reach this one: name all of them with --join, or leave it out".into()
+            );
+        }
+        return Ok(node::Options::alone().at(data));
+    }
+    let listen = listen.ok_or("--join needs --listen: which of the members is this node?")?;
+    let mut sorted = join.to_vec();
+    sorted.sort_unstable();
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("--join names {} twice", twice[0]));
+    }
+    let own = sorted.binary_search(&listen).map_err(|_| {
+        format!(
+            "--join does not name --listen {listen}: it lists all members, this node among them, and it is fixed when \
+             the cluster is born (nodes cannot join a living cluster in this version)"
+        )
+    })?;
+    if sorted.len() == 1 {
+        return Err("--join names this node alone: a one-node database needs neither --join nor --listen".into());
+    }
+    let clock = match bound_ns {
+        Some(half_width_ns) => ClockBound::HalfWidth { half_width_ns },
+        None if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
+        None => {
+            return Err("several machines need --clock-bound: by how much may their clocks differ from true time? \
+                        What chrony or ntpd reports plus a margin, for example 10ms"
+                .into());
+        }
+    };
+    let member = |(at, address): (usize, &SocketAddr)| Member {
+        node: number(at),
+        zone: if at == own { zone.to_owned() } else { String::new() },
+        address: address.to_string(),
+    };
+    let members = sorted.iter().enumerate().map(member).collect();
+    Ok(node::Options { node: number(own), members, clock, ..node::Options::alone().at(data) })
+}
+
+fn number(place: usize) -> NodeId {
+    NodeId(u32::try_from(place).map_or(u32::MAX, |place| place.saturating_add(1)))
+}
+
 /// The signals that end a node in good order.
-struct Stop {
+pub struct Stop {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -126,14 +183,16 @@ struct Stop {
 
 impl Stop {
     #[cfg(unix)]
-    fn listen() -> Result<Stop, String> {
+    /// Listens from now on.
+    pub fn listen() -> Result<Stop, String> {
         use tokio::signal::unix::{SignalKind, signal};
         let hear = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
         Ok(Stop { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? })
     }
 
     #[cfg(unix)]
-    async fn wait(mut self) -> &'static str {
+    /// The first of them.
+    pub async fn wait(mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "Interrupted",
@@ -141,12 +200,14 @@ impl Stop {
     }
 
     #[cfg(not(unix))]
-    fn listen() -> Result<Stop, String> {
+    /// Listens from now on.
+    pub fn listen() -> Result<Stop, String> {
         Ok(Stop {})
     }
 
     #[cfg(not(unix))]
-    async fn wait(self) -> &'static str {
+    /// The first of them.
+    pub async fn wait(self) -> &'static str {
         let _ = tokio::signal::ctrl_c().await;
         "Interrupted"
     }
@@ -173,6 +234,33 @@ fn half_width_ns(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_is_the_list_of_its_members_in_any_order() {
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let options = |listen: Option<u16>, join: &[u16], bound| {
+            let join: Vec<SocketAddr> = join.iter().copied().map(address).collect();
+            node(Path::new("d"), "here", listen.map(address), &join, bound)
+        };
+        let (first, second) = (options(Some(2), &[3, 2, 1], None), options(Some(2), &[1, 2, 3], None));
+        let (first, second) = (first.expect("valid"), second.expect("valid"));
+        assert_eq!((first.node, &first.members), (NodeId(2), &second.members));
+        assert_eq!(first.clock, ClockBound::LOOPBACK);
+        assert!(options(None, &[], None).expect("alone").members.is_empty());
+        for (listen, join, reason) in [
+            (None, &[1, 2][..], "--listen"),
+            (Some(9), &[1, 2], "does not name"),
+            (Some(1), &[1, 1, 2], "twice"),
+            (Some(1), &[1], "alone"),
+            (Some(1), &[], "--join"),
+        ] {
+            let error = options(listen, join, None).expect_err(reason);
+            assert!(error.contains(reason), "{error}");
+        }
+        let far: Vec<SocketAddr> = ["10.0.0.1:1", "10.0.0.2:1"].map(|text| text.parse().expect("valid")).to_vec();
+        let error = node(Path::new("d"), "here", Some(far[0]), &far, None).expect_err("no bound");
+        assert!(error.contains("--clock-bound"), "{error}");
+    }
 
     #[test]
     fn a_clock_bound_has_a_unit() {

@@ -19,6 +19,13 @@ fn what_cannot_start_says_why_and_ends_with_one() {
         (vec!["start", "--data", data, "--sql", &taken], "--sql"),
         (vec!["start", "--data", data, "--sql", "127.0.0.1:0", "--http", &taken], "--http"),
         (vec!["start", "--data", data, "--clock-bound", "3 parsecs"], "500us"),
+        (vec!["start", "--data", data, "--join", "127.0.0.1:1,127.0.0.1:2"], "--listen"),
+        (
+            vec!["start", "--data", data, "--join", "127.0.0.1:1,127.0.0.1:2", "--listen", "127.0.0.1:3"],
+            "does not name",
+        ),
+        (vec!["start", "--data", data, "--join", "127.0.0.1:1,10.0.0.1:2", "--listen", "127.0.0.1:1"], "--clock-bound"),
+        (vec!["start", "--data", data, "--join", "10.0.0.1:1,10.0.0.2:2", "--listen", "10.0.0.1:1"], "authentication"),
         (vec!["start", "--data", data, "--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["start", "--data", "/dev/null/x", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"], "/dev/null/x"),
     ] {
@@ -108,21 +115,4 @@ fn pgbench_runs_in_every_mode_and_its_balances_add_up() {
     }
     let checked = run(&["workload", "tpcb", "check", &node.url]);
     assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
-}
-
-#[test]
-fn the_demo_shows_sample_data_and_its_own_state() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let keep = folder.path().join("demo");
-    let keep = keep.to_str().expect("UTF-8");
-    let demo = |sql: &str| {
-        let ports = ["--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--keep", keep];
-        run(&[&["demo"], &ports[..], &["-e", sql, "-e", "\\demo status"]].concat())
-    };
-    let first = demo("update accounts set balance = 7 where owner = 'Ada'");
-    assert!(stdout(&first).contains("clock: ±") && stdout(&first).contains("node n1, life 1"), "{}", stdout(&first));
-    assert!(first.status.success(), "{}", stderr(&first));
-    let second = demo("select balance from accounts where owner = 'Ada'");
-    assert!(stdout(&second).contains("       7\n(1 row)"), "{}{}", stdout(&second), stderr(&second));
-    assert!(stdout(&second).contains("life 2"), "{}", stdout(&second));
 }

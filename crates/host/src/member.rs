@@ -83,7 +83,10 @@ pub struct MemberHome {
     /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions are idle.
     holding: Mutex<HashMap<u64, (NodeId, TransactionId, Age)>>,
     kept_alive_at: AtomicU64,
+    /// Whom to ask.
     leader: AtomicU32,
+    /// Who leads, as this node's member has heard; 0 while nobody is known to.
+    heard: AtomicU32,
     said: Mutex<Vec<NodeId>>,
     next: AtomicU64,
     closed: AtomicBool,
@@ -166,6 +169,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         holding: Mutex::default(),
         kept_alive_at: AtomicU64::new(0),
         leader: AtomicU32::new(me.0),
+        heard: AtomicU32::new(0),
         said: Mutex::default(),
         next: AtomicU64::new(1),
         closed: AtomicBool::new(false),
@@ -210,8 +214,7 @@ impl MemberHome {
 
     /// Who leads, if that is known.
     pub fn known_leader(&self) -> Option<NodeId> {
-        let leads = self.readable().until > 0;
-        if leads { Some(self.me) } else { Some(self.leader()).filter(|leader| *leader != self.me) }
+        Some(NodeId(self.heard.load(Ordering::Relaxed))).filter(|leader| leader.0 != 0)
     }
 
     /// Whether a node can be asked, and can answer.
@@ -435,6 +438,12 @@ impl World<Replica> for MemberHome {
                 }
             }
             Effect::Readable(readable) => *self.readable.write() = readable,
+            Effect::Leader(leader) => {
+                self.heard.store(leader.map_or(0, |node| node.0), Ordering::Relaxed);
+                if let Some(leader) = leader {
+                    self.leader.store(leader.0, Ordering::Relaxed);
+                }
+            }
             Effect::Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline } => match reply_to.role {
                 Role::Coordinator(number) if reply_to.node == self.me => {
                     self.wake(number, id, Heard::Read { term, at, deadline });

@@ -98,8 +98,10 @@ pub struct ShardStatus {
     pub database: String,
     /// Its number.
     pub id: DatabaseId,
-    /// Who leads it.
+    /// Who leads it, as far as this node has heard.
     pub leader: Option<NodeId>,
+    /// Whether this node leads it, and serves.
+    pub leads: bool,
     /// The newest installed commit.
     pub through: Timestamp,
     /// The newest commit that the store holds.
@@ -337,6 +339,11 @@ impl Node {
         self.directory.drop_database(name).await
     }
 
+    /// How the node knows the time.
+    pub fn clock_bound(&self) -> ClockBound {
+        self.options.clock
+    }
+
     /// What the node says of itself.
     pub fn status(&self) -> Status {
         let shards = self.directory.list().into_iter().map(|(row, gateway)| {
@@ -345,6 +352,7 @@ impl Node {
                 database: row.name,
                 id: row.id,
                 leader: home.known_leader(),
+                leads: home.readable().until > 0,
                 through: home.readable().through,
                 applied: home.space().extent().map_or(0, |extent| extent.position),
                 recent_bytes: home.space().recent_bytes(),
@@ -364,11 +372,16 @@ impl Node {
 
     /// Ends the node: leadership is handed over, commits in flight finish, nothing begins any more.
     pub fn shutdown(&self) {
+        if self.peers.get().is_some_and(|peers| !peers.connected().is_empty()) && !self.closed.load(Ordering::Acquire) {
+            self.hand_over();
+        }
+        self.kill();
+    }
+
+    /// Ends the node without a word to the others, who have to find out.
+    pub fn kill(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
-        }
-        if self.peers.get().is_some_and(|peers| !peers.connected().is_empty()) {
-            self.hand_over();
         }
         self.settler.stop();
         self.plumbing.journal.stop();

@@ -182,7 +182,7 @@ impl World {
                     self.send(address(at), reply_to, Message::Answer(reply));
                 }
             }
-            Effect::Readable(_) => {}
+            Effect::Readable(_) | Effect::Leader(_) => {}
             Effect::SendSnapshot { .. } | Effect::Stop { .. } => panic!("seed {}: {effect:?}", self.seed),
         }
     }

@@ -59,9 +59,19 @@ pub struct Started {
 impl Started {
     /// Starts a node on free ports and waits until it is ready.
     pub fn on(folder: &Path) -> Started {
+        Started::with(folder, &[])
+    }
+
+    /// Starts one of several nodes.
+    pub fn member(folder: &Path, listen: &str, join: &str) -> Started {
+        Started::with(folder, &["--zone", "here", "--listen", listen, "--join", join])
+    }
+
+    fn with(folder: &Path, flags: &[&str]) -> Started {
         let mut child = meridian()
             .args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(folder)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -134,6 +144,12 @@ impl Drop for Started {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Addresses that were free a moment ago.
+pub fn free_addresses(count: usize) -> Vec<String> {
+    let listeners: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    listeners.iter().map(|listener| listener.local_addr().expect("its address").to_string()).collect()
 }
 
 /// Whether a program is installed. Where the tests gate a landing (CI is set), a missing one is a failure; elsewhere it is said.

@@ -79,6 +79,8 @@ pub enum Effect {
     },
     /// Publish for readers of this node.
     Readable(Readable),
+    /// Publish for whoever wants to ask: the leader that this member has heard of.
+    Leader(Option<NodeId>),
     /// Send what is stored, at or above an entry, to a member that is too far behind.
     SendSnapshot {
         /// The member.
@@ -125,6 +127,7 @@ pub struct Replica {
     agreed: Timestamp,
     visible: Timestamp,
     published: Readable,
+    leader: Option<NodeId>,
     /// Leads, and everything that was agreed before it led has surely passed.
     serving: bool,
     locks: LockTable,
@@ -223,6 +226,7 @@ impl Replica {
             agreed,
             visible: Timestamp::ZERO,
             published: Readable::default(),
+            leader: None,
             serving: false,
             locks: LockTable::new(),
             watching: false,
@@ -671,6 +675,10 @@ impl Replica {
         if readable != self.published {
             self.published = readable;
             out.act(Effect::Readable(readable));
+        }
+        if self.leader != self.group.leader() {
+            self.leader = self.group.leader();
+            out.act(Effect::Leader(self.leader));
         }
         answers.into_iter().for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
     }

@@ -1,0 +1,202 @@
+//! The demo's three nodes.
+
+use crate::doors::{Doors, loopback};
+use meridian::house::{ClockLine, House};
+use meridian_host::node;
+use meridian_machine::NodeId;
+use meridian_placement::Member;
+use meridian_sql::Engine;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
+
+const NODES: usize = 3;
+const ZONES: [&str; NODES] = ["amsterdam", "lisbon", "tokyo"];
+
+struct Living {
+    house: Arc<House>,
+    doors: Doors,
+}
+
+/// Three nodes and their ports.
+pub struct Cluster {
+    runtime: Handle,
+    folder: PathBuf,
+    members: Vec<Member>,
+    /// Where each listens for clients: the same after a restart.
+    ports: Vec<(SocketAddr, SocketAddr)>,
+    nodes: Mutex<Vec<Option<Living>>>,
+}
+
+impl Cluster {
+    /// Opens three nodes in a folder.
+    pub fn open(runtime: Handle, folder: &Path, sql: SocketAddr, http: SocketAddr) -> Result<Cluster, String> {
+        loopback("--sql", sql)?;
+        loopback("--http", http)?;
+        let members = members(folder)?;
+        let ports = (0..NODES).map(|at| Ok((next("--sql", sql, at)?, next("--http", http, at)?)));
+        let ports = ports.collect::<Result<Vec<_>, String>>()?;
+        let mut cluster = Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
+        for at in 0..NODES {
+            let living = cluster.start(at)?;
+            // Port 0 takes a free one, which stays.
+            cluster.ports[at] = (living.doors.sql, living.doors.http);
+            cluster.nodes().push(Some(living));
+        }
+        Ok(cluster)
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Vec<Option<Living>>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, at: usize) -> Result<Living, String> {
+        let options = node::Options {
+            node: self.members[at].node,
+            members: self.members.clone(),
+            ..node::Options::loopback().at(self.folder.join(ZONES[at]))
+        };
+        let house = Arc::new(House::open(options)?);
+        let (sql, http) = self.ports[at];
+        match self.runtime.block_on(Doors::open(house.clone(), sql, http)) {
+            Ok(doors) => Ok(Living { house, doors }),
+            Err(error) => {
+                house.kill();
+                Err(error)
+            }
+        }
+    }
+
+    /// The database that users begin with, at the first node that lives.
+    pub fn first(&self) -> Result<Arc<Engine>, String> {
+        let nodes = self.nodes();
+        let living = nodes.iter().flatten().next().ok_or("no node lives")?;
+        Ok(living.house.first())
+    }
+
+    /// Where to connect: whichever of the nodes answers.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.ports.iter().map(|(sql, _)| sql.to_string()).collect();
+        format!("postgresql://root@{}/meridian", hosts.join(","))
+    }
+
+    /// What the clock of the first living node says.
+    pub fn clock(&self) -> String {
+        let clock = |living: &Living| -> ClockLine { living.house.clock() };
+        self.nodes().iter().flatten().next().map(clock).map_or_else(String::new, |line| line.to_string())
+    }
+
+    /// A line for each node's ports.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |at: usize| {
+            let (sql, http) = self.ports[at];
+            format!(
+                "node {}   {:<10} postgresql://root@{sql}/meridian   http://{http}/health  /metrics",
+                at + 1,
+                ZONES[at]
+            )
+        };
+        (0..NODES).map(line).collect()
+    }
+
+    /// Ends a node as a crash would.
+    pub fn kill(&self, at: usize) -> Result<String, String> {
+        let mut nodes = self.nodes();
+        let living = nodes.iter().flatten().count();
+        let Some(killed) = nodes[at].take() else { return Err(format!("node {} is down already", at + 1)) };
+        drop(nodes);
+        let _in_runtime = self.runtime.enter();
+        killed.doors.kill();
+        killed.house.kill();
+        let rest = match living - 1 {
+            2 => "The other two are a majority: go on, after a few seconds at most.",
+            1 => "One of three is no majority: nothing can be committed or read until another is restarted.",
+            _ => "No node is left: restart two of them.",
+        };
+        Ok(format!("Node {} in {} is killed. {rest} \\demo restart {} brings it back.", at + 1, ZONES[at], at + 1))
+    }
+
+    /// Brings a killed node back.
+    pub fn restart(&self, at: usize) -> Result<String, String> {
+        if self.nodes()[at].is_some() {
+            return Err(format!("node {} runs; \\demo kill {} first", at + 1, at + 1));
+        }
+        let living = self.start(at)?;
+        self.nodes()[at] = Some(living);
+        Ok(format!("Node {} in {} goes on from its log, and catches up with what it missed.", at + 1, ZONES[at]))
+    }
+
+    /// What each node says of itself.
+    pub fn status(&self) -> String {
+        let mut out = String::new();
+        for (at, node) in self.nodes().iter().enumerate() {
+            let Some(living) = node else {
+                out += &format!("node {} {:<10} down; \\demo restart {}\n", at + 1, ZONES[at], at + 1);
+                continue;
+            };
+            let status = living.house.status();
+            let leads: Vec<&str> =
+                status.shards.iter().filter(|shard| shard.leads).map(|shard| shard.database.as_str()).collect();
+            let leads = if leads.is_empty() { "nothing".to_owned() } else { leads.join(", ") };
+            out += &format!("node {} {:<10} life {}, leads {leads}\n", at + 1, ZONES[at], status.incarnation);
+            out += &format!(
+                "       {}; log: {} records, {} bytes, {} fsyncs\n",
+                living.house.clock(),
+                status.log.records,
+                status.log.bytes,
+                status.log.syncs
+            );
+        }
+        out
+    }
+
+    /// Ends all nodes in good order.
+    pub fn close(&self) {
+        let nodes: Vec<Living> = self.nodes().iter_mut().filter_map(Option::take).collect();
+        let (houses, doors): (Vec<_>, Vec<_>) = nodes.into_iter().map(|living| (living.house, living.doors)).unzip();
+        self.runtime.block_on(futures::future::join_all(doors.into_iter().map(Doors::close)));
+        // All at once: nobody is left to hand anything over to.
+        houses.iter().for_each(|house| house.kill());
+    }
+}
+
+/// The address after so many; port 0 stays 0.
+fn next(flag: &str, first: SocketAddr, places: usize) -> Result<SocketAddr, String> {
+    let places = u16::try_from(places).expect("invariant: three nodes");
+    let port = match first.port() {
+        0 => Some(0),
+        port => port.checked_add(places),
+    };
+    let port = port.ok_or_else(|| format!("{flag} {first}: the nodes take three ports from there, up to 65535"))?;
+    Ok(SocketAddr::new(first.ip(), port))
+}
+
+/// The members, with free ports to speak to each other; a kept folder remembers them, because they are who the cluster is.
+fn members(folder: &Path) -> Result<Vec<Member>, String> {
+    let file = folder.join("members");
+    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
+    let addresses: Vec<String> = match fs::read_to_string(&file) {
+        Ok(text) => text.lines().map(str::to_owned).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let listeners: Result<Vec<TcpListener>, _> = (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+            let listeners = listeners.map_err(|error| format!("cannot find a free port: {error}"))?;
+            let address = |listener: &TcpListener| listener.local_addr().map(|address| address.to_string());
+            let addresses: Vec<String> = listeners.iter().map(address).collect::<Result<_, _>>().map_err(wrong)?;
+            fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            fs::write(&file, addresses.join("\n")).map_err(wrong)?;
+            addresses
+        }
+        Err(error) => return Err(wrong(error)),
+    };
+    if addresses.len() != NODES {
+        return Err(format!("{} should name {NODES} addresses: choose another folder with --keep", file.display()));
+    }
+    let member = |(at, address): (usize, String)| Member {
+        node: NodeId(u32::try_from(at).expect("invariant: three nodes") + 1),
+        zone: ZONES[at].to_owned(),
+        address,
+    };
+    Ok(addresses.into_iter().enumerate().map(member).collect())
+}

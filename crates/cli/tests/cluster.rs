@@ -1,0 +1,161 @@
+//! Three real processes: what was acknowledged stays, whichever of them is killed.
+
+mod common;
+
+use common::{Started, free_addresses, installed, meridian, run, stderr, stdout};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Cluster {
+    folder: tempfile::TempDir,
+    addresses: Vec<String>,
+    nodes: Vec<Option<Started>>,
+}
+
+impl Cluster {
+    fn start() -> Cluster {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut cluster = Cluster { folder, addresses: free_addresses(3), nodes: Vec::new() };
+        cluster.nodes = (0..3).map(|at| Some(cluster.open(at))).collect();
+        cluster
+    }
+
+    fn open(&self, at: usize) -> Started {
+        // In an order of its own: the list is a set.
+        let mut join = self.addresses.clone();
+        join.rotate_left(at);
+        Started::member(&self.folder.path().join(at.to_string()), &self.addresses[at], &join.join(","))
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.nodes[at].take().expect("it lives").kill();
+    }
+
+    fn restart(&mut self, at: usize) {
+        self.nodes[at] = Some(self.open(at));
+    }
+
+    fn node(&self, at: usize) -> &Started {
+        self.nodes[at].as_ref().expect("it lives")
+    }
+}
+
+fn sql(node: &Started, statement: &str) -> String {
+    let output = run(&["sql", &node.url, "-e", statement]);
+    assert!(output.status.success(), "{statement}: {}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
+    let mut cluster = Cluster::start();
+    sql(cluster.node(0), "create table t (id int primary key, at text)");
+    let (mut next, mut acknowledged) = (0, Vec::new());
+    for killed in 0..3 {
+        let survivor = (killed + 1) % 3;
+        let url = cluster.node(survivor).url.clone();
+        let began = Instant::now();
+        // Statements one after the other, through a node that lives, while another one dies.
+        let mut dead = false;
+        while began.elapsed() < Duration::from_millis(2_500) {
+            if !dead && began.elapsed() > Duration::from_millis(500) {
+                cluster.kill(killed);
+                dead = true;
+            }
+            next += 1;
+            let output = run(&["sql", &url, "-e", &format!("insert into t values ({next}, 'x')")]);
+            if output.status.success() {
+                acknowledged.push(next);
+            } else {
+                // Only what is said to be unknown may be lost or not.
+                assert!(stderr(&output).contains("40003"), "{}", stderr(&output));
+            }
+        }
+        cluster.restart(killed);
+        let back = sql(cluster.node(killed), "select id from t");
+        for id in &acknowledged {
+            assert!(back.lines().any(|line| line.trim() == id.to_string()), "{id} was acknowledged, and is lost");
+        }
+    }
+    assert!(acknowledged.len() > 20, "{} statements", acknowledged.len());
+    for at in 0..3 {
+        assert!(cluster.node(at).get("/health").contains("\"status\":\"ok\""));
+    }
+}
+
+#[test]
+fn a_folder_keeps_its_cluster() {
+    let mut cluster = Cluster::start();
+    sql(cluster.node(2), "select 1");
+    cluster.kill(0);
+    let strangers = free_addresses(2);
+    let join = format!("{},{},{}", cluster.addresses[0], strangers[0], strangers[1]);
+    let folder = cluster.folder.path().join("0");
+    let output = run(&[
+        "start",
+        "--data",
+        folder.to_str().expect("UTF-8"),
+        "--sql",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+        "--listen",
+        &cluster.addresses[0],
+        "--join",
+        &join,
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("identity"), "{}", stderr(&output));
+}
+
+#[test]
+fn pgbench_balances_add_up_when_a_node_is_killed_in_the_middle() {
+    if !installed("pgbench") {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    let pgbench = |node: &Started, arguments: &[&str]| {
+        let mut command = Command::new("pgbench");
+        command.args(["-h", "127.0.0.1", "-p", node.port(), "-U", "root"]).args(arguments).arg("meridian");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("pgbench runs")
+    };
+    let filled = pgbench(cluster.node(0), &["-i", "-s", "1", "-q"]).wait_with_output().expect("it ends");
+    assert!(filled.status.success(), "{}", stderr(&filled));
+    for killed in [1, 2] {
+        let running = pgbench(cluster.node(0), &["-n", "-M", "prepared", "-c", "4", "-T", "6"]);
+        std::thread::sleep(Duration::from_secs(2));
+        cluster.kill(killed);
+        let ran = running.wait_with_output().expect("it ends");
+        let shown = stdout(&ran);
+        assert!(shown.contains("number of transactions actually processed"), "{shown}{}", stderr(&ran));
+        let checked = run(&["workload", "tpcb", "check", &cluster.node(0).url]);
+        assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+        cluster.restart(killed);
+    }
+}
+
+#[test]
+fn a_bank_keeps_its_sum_through_kills() {
+    let mut cluster = Cluster::start();
+    let filled = run(&["workload", "bank", "init", &cluster.node(0).url]);
+    assert!(filled.status.success(), "{}", stderr(&filled));
+    let load = meridian()
+        .args(["workload", "bank", "run", &cluster.node(0).url, "--clients", "4", "--duration", "6"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    for killed in [1, 2] {
+        std::thread::sleep(Duration::from_millis(1000));
+        cluster.kill(killed);
+        std::thread::sleep(Duration::from_millis(1000));
+        cluster.restart(killed);
+    }
+    let load = load.wait_with_output().expect("it ends");
+    assert!(!stdout(&load).contains("  ok                0 "), "{}", stdout(&load));
+    for at in 0..3 {
+        let checked = run(&["workload", "bank", "check", &cluster.node(at).url]);
+        assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+    }
+}
