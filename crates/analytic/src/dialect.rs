@@ -7,7 +7,8 @@
 //! - `pg_catalog.f`, `OPERATOR(pg_catalog.~)` and COLLATE lose what DataFusion does not know.
 
 use crate::function;
-use meridian_sql::{SqlError, fold, heading, state, type_of_sql};
+use meridian_sql::system::is_always_empty;
+use meridian_sql::{SqlError, Type, fold, heading, state, type_of_sql};
 use sqlparser::ast::{
     self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem,
@@ -131,6 +132,155 @@ fn apart(table: &Ident) -> Ident {
     Ident::with_quote('"', format!("{}{MARK}", fold(table)))
 }
 
+fn is_subquery(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_subquery(inner),
+        expr => matches!(expr, Expr::Subquery(_)),
+    }
+}
+
+/// What a cast to one of PostgreSQL's types of objects is called.
+fn object_type(ty: &DataType) -> Option<&'static str> {
+    let name = match ty {
+        DataType::Regclass => return Some("regclass"),
+        DataType::Custom(name, _) => name.0.last()?.as_ident()?,
+        _ => return None,
+    };
+    let known = ["regclass", "regtype", "regnamespace", "regproc", "regrole", "oid", "name", "char"];
+    let folded = fold(name);
+    known.into_iter().find(|known| *known == folded).or(match folded.as_str() {
+        "text" => Some("name"),
+        "xid" | "cid" => Some("oid"),
+        "regprocedure" | "regoper" | "regoperator" => Some("regproc"),
+        _ => None,
+    })
+}
+
+/// Whether a SELECT joins a system table that never has rows. What its outputs would compute needs no support then.
+fn has_no_rows(select: &Select) -> bool {
+    let is_empty = |factor: &TableFactor| match factor {
+        TableFactor::Table { name, args: None, .. } => is_always_empty(&name.to_string().to_lowercase()),
+        // Options of relations are lists without elements.
+        TableFactor::Table { name, args: Some(args), .. } => {
+            let last = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(fold);
+            last(name).as_deref() == Some("unnest")
+                && matches!(args.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::CompoundIdentifier(parts)))]
+                    if parts.last().is_some_and(|part| fold(part) == "reloptions"))
+        }
+        _ => false,
+    };
+    let inner = |join: &ast::Join| {
+        matches!(
+            join.join_operator,
+            ast::JoinOperator::Join(_) | ast::JoinOperator::Inner(_) | ast::JoinOperator::CrossJoin(_)
+        ) && is_empty(&join.relation)
+    };
+    let only_inner = |from: &ast::TableWithJoins| {
+        from.joins.iter().all(|join| {
+            !matches!(
+                join.join_operator,
+                ast::JoinOperator::Right(_) | ast::JoinOperator::RightOuter(_) | ast::JoinOperator::FullOuter(_)
+            )
+        })
+    };
+    // An aggregate over nothing is a row. (Names of aggregates are few in what clients ask of the catalog.)
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty())
+        || select.having.is_some()
+        || select.projection.iter().any(|item| match item {
+            SelectItem::UnnamedExpr(Expr::Function(call))
+            | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => {
+                let name = call.name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+                matches!(
+                    name.as_str(),
+                    "count" | "max" | "min" | "sum" | "array_agg" | "string_agg" | "bool_or" | "bool_and"
+                )
+            }
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
+            _ => false,
+        });
+    !grouped
+        && select.from.iter().any(|from| only_inner(from) && (is_empty(&from.relation) || from.joins.iter().any(inner)))
+}
+
+/// `CROSS JOIN LATERAL (SELECT e) AS o(n)`, whose row is always one: `e` where `o.n` stands.
+fn inline_lateral(select: &mut Select) {
+    let mut values: Vec<(String, String, Expr)> = Vec::new();
+    for from in &mut select.from {
+        from.joins.retain(|join| {
+            let ast::JoinOperator::CrossJoin(ast::JoinConstraint::None) = &join.join_operator else { return true };
+            let TableFactor::Derived { lateral: true, subquery, alias: Some(alias), .. } = &join.relation else {
+                return true;
+            };
+            let ast::SetExpr::Select(inner) = &*subquery.body else { return true };
+            let plain = inner.from.is_empty()
+                && inner.selection.is_none()
+                && inner.having.is_none()
+                && inner.distinct.is_none()
+                && subquery.limit_clause.is_none()
+                && subquery.with.is_none();
+            let mut found = Vec::new();
+            for (at, item) in inner.projection.iter().enumerate() {
+                let (expr, name) = match item {
+                    SelectItem::UnnamedExpr(expr) => (expr, heading(expr)),
+                    SelectItem::ExprWithAlias { expr, alias } => (expr, fold(alias)),
+                    _ => return true,
+                };
+                let name = alias.columns.get(at).map_or(name, |column| fold(&column.name));
+                found.push((fold(&alias.name), name, Expr::Nested(Box::new(expr.clone()))));
+            }
+            if plain {
+                values.append(&mut found);
+            }
+            !plain
+        });
+    }
+    if !values.is_empty() {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(_)) = item {
+                let alias = Ident::with_quote('"', heading(expr));
+                *item = SelectItem::ExprWithAlias { expr: take(expr), alias };
+            }
+        }
+        let _ = ast::visit_expressions_mut(select, |expr| {
+            if let Expr::CompoundIdentifier(parts) = expr
+                && let [table, column] = parts.as_slice()
+                && let Some((.., value)) =
+                    values.iter().find(|(other, name, _)| *other == fold(table) && *name == fold(column))
+            {
+                *expr = value.clone();
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+}
+
+/// Makes it `SELECT NULL, … WHERE false`.
+fn empty(select: &mut Select) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let name = match expr {
+                Expr::Subquery(_) => "?column?".into(),
+                expr => heading(expr),
+            };
+            let text = Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(null()),
+                data_type: DataType::Text,
+                array: false,
+                format: None,
+            };
+            let alias = match item {
+                SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+                _ => Ident::with_quote('"', name),
+            };
+            *item = SelectItem::ExprWithAlias { expr: text, alias };
+        }
+    }
+    select.from.clear();
+    select.selection = Some(Expr::value(Value::Boolean(false)));
+    select.distinct = None;
+}
+
 /// `a = x OR a = y …` as a tree that is not deep.
 fn any_of(mut parts: Vec<Expr>) -> Expr {
     while parts.len() > 1 {
@@ -187,7 +337,14 @@ impl Rewriter {
                 _ => {}
             },
             Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr: inner, data_type, .. } => {
-                if !matches!(data_type, DataType::Interval { .. } | DataType::Array(_)) {
+                if let Some(name) = object_type(data_type) {
+                    let inner = take(inner);
+                    *expr = match name {
+                        "oid" => call(&function::cast_name(Type::Int4), vec![inner]),
+                        "name" | "char" => call(&function::cast_name(Type::Text), vec![inner]),
+                        name => call(name, vec![inner]),
+                    };
+                } else if !matches!(data_type, DataType::Interval { .. } | DataType::Array(_)) {
                     let ty = type_of_sql(data_type)?;
                     if is_placeholder(inner) {
                         *data_type = base(ty);
@@ -201,6 +358,12 @@ impl Rewriter {
             Expr::TypedString(typed) if !matches!(typed.data_type, DataType::Interval { .. }) => {
                 let ty = type_of_sql(&typed.data_type)?;
                 *expr = call(&function::cast_name(ty), vec![Expr::Value(typed.value.clone())]);
+            }
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !is_subquery(right) => {
+                *expr = call("array_contains", vec![take(right), take(left)]);
+            }
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if !is_subquery(right) => {
+                *expr = negate(call("array_contains", vec![take(right), take(left)]), true);
             }
             Expr::Collate { expr: inner, .. } => *expr = take(inner),
             Expr::Position { expr: what, r#in } => *expr = call("strpos", vec![take(r#in), take(what)]),
@@ -279,7 +442,14 @@ impl Rewriter {
                     *expr = row_equals(lefts, rights)?;
                 }
             }
-            Expr::Function(function) => self.function(function),
+            Expr::Function(function) => {
+                let is_array = function.name.to_string().eq_ignore_ascii_case("array");
+                if is_array && let FunctionArguments::Subquery(query) = &function.args {
+                    *expr = self.list_of((**query).clone())?;
+                } else {
+                    self.function(function);
+                }
+            }
             Expr::CompoundIdentifier(parts) => {
                 if let [.., table, column] = parts.as_slice() {
                     *parts = vec![apart(table), column.clone()];
@@ -288,6 +458,43 @@ impl Rewriter {
             _ => {}
         }
         Ok(())
+    }
+
+    /// `ARRAY(SELECT …)`: the text of the list.
+    fn list_of(&mut self, mut query: Query) -> Result<Expr, SqlError> {
+        let refused = || SqlError::unsupported("this form of ARRAY(SELECT …)");
+        let ast::SetExpr::Select(select) = &mut *query.body else { return Err(refused()) };
+        let [SelectItem::UnnamedExpr(one) | SelectItem::ExprWithAlias { expr: one, .. }] =
+            select.projection.as_mut_slice()
+        else {
+            return Err(refused());
+        };
+        if !matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty())
+            || query.limit_clause.is_some()
+        {
+            return Err(refused());
+        }
+        let of = take(one);
+        let text = call(&function::cast_name(Type::Text), vec![of.clone()]);
+        let mut joined = call("string_agg", vec![text, Expr::value(Value::SingleQuotedString(",".into()))]);
+        if let (Some(order), Expr::Function(function)) = (query.order_by.take(), &mut joined)
+            && let (ast::OrderByKind::Expressions(mut all), FunctionArguments::List(list)) =
+                (order.kind, &mut function.args)
+        {
+            // A position means the one output.
+            all.iter_mut().filter(|by| matches!(by.expr, Expr::Value(_))).for_each(|by| by.expr = of.clone());
+            list.clauses.push(ast::FunctionArgumentClause::OrderBy(all));
+        }
+        *one = joined;
+        let joined = Expr::Subquery(Box::new(query));
+        let text = |text: &str| Expr::value(Value::SingleQuotedString(text.into()));
+        let inner = call("coalesce", vec![joined, text("")]);
+        let concat = |left: Expr, right: Expr| Expr::BinaryOp {
+            left: Box::new(left),
+            op: BinaryOperator::StringConcat,
+            right: Box::new(right),
+        };
+        Ok(Expr::Nested(Box::new(concat(concat(text("{"), inner), text("}")))))
     }
 
     fn function(&mut self, function: &mut Function) {
@@ -319,7 +526,6 @@ impl Rewriter {
 }
 
 fn base(ty: meridian_sql::Type) -> DataType {
-    use meridian_sql::Type;
     match ty {
         Type::Bool => DataType::Boolean,
         Type::Int2 => DataType::SmallInt(None),
@@ -352,6 +558,11 @@ impl VisitorMut for Rewriter {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let ast::SetExpr::Select(select) = &*query.body
+            && has_no_rows(select)
+        {
+            query.order_by = None;
+        }
         if !query.locks.is_empty() {
             return ControlFlow::Break(SqlError::unsupported("FOR UPDATE over more than one plain table"));
         }
@@ -382,6 +593,10 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if has_no_rows(select) {
+            empty(select);
+        }
+        inline_lateral(select);
         if select.into.is_some() {
             return ControlFlow::Break(SqlError::unsupported("SELECT INTO"));
         }

@@ -7,24 +7,33 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
+use meridian_sql::system::{Catalog, SystemFunction};
 use meridian_sql::{Datum, Facts, Scalar, SqlError, Type, state};
 use std::fmt::{self, Debug};
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What functions may ask about the session that runs the query; set anew whenever the query starts.
 #[derive(Clone, Default)]
-pub(crate) struct Moment(Arc<RwLock<Known>>);
+pub(crate) struct Moment(Arc<RwLock<Known>>, Arc<AtomicBool>);
 
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     pub(crate) facts: Facts,
     pub(crate) now_us: i64,
+    /// Empty unless a function [looks](Moment::looks).
+    pub(crate) catalog: Catalog,
 }
 
 impl Moment {
     pub(crate) fn set(&self, known: Known) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    /// Whether some function of the query looks at the catalog.
+    pub(crate) fn looks(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self) -> Known {
@@ -251,6 +260,12 @@ fn cast(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     }))
 }
 
+fn system(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
+    let function = SystemFunction::find(name)?;
+    moment.1.fetch_or(function.looks, Ordering::Relaxed);
+    Some(ByRow::of(name, function.ty, moment, move |known, args| function.call(args, &known.facts, &known.catalog)))
+}
+
 /// A function of a query by its name, unless DataFusion's own serves.
 pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     match name {
@@ -263,7 +278,22 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
         "current_date" => Some(ByRow::of(name, Type::Date, moment, |known, _| {
             meridian_sql::convert(Datum::TimestampTz(known.now_us), Type::Date, true)
         })),
-        _ => cast(name, moment).or_else(|| own(name, moment)),
+        // The direction of this cast depends on what is cast: an id has a name, a name has an id.
+        "regclass" | "regtype" => {
+            let of = |field: &FieldRef| if base_type(field.data_type()).is_text() { "name" } else { "oid" };
+            let by = [format!("{name} of name"), format!("{name} of oid")].map(|name| SystemFunction::find(&name));
+            let [Some(by_name), Some(by_oid)] = by else { return None };
+            moment.1.fetch_or(by_name.looks, Ordering::Relaxed);
+            let returns = move |args: &ReturnFieldArgs<'_>| {
+                let named = args.arg_fields.first().is_some_and(|field| of(field) == "name");
+                Ok(value::field("", if named { by_name.ty } else { by_oid.ty }, true))
+            };
+            Some(ByRow::with(name, moment, returns, move |known, args| {
+                let named = matches!(args.first(), Some(Datum::Text(_)));
+                if named { by_name } else { by_oid }.call(args, &known.facts, &known.catalog)
+            }))
+        }
+        _ => cast(name, moment).or_else(|| own(name, moment)).or_else(|| system(name, moment)),
     }
 }
 

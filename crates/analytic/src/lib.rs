@@ -28,6 +28,7 @@ mod error;
 mod function;
 mod operator;
 mod plan;
+mod subquery;
 mod table;
 mod value;
 
@@ -140,11 +141,27 @@ impl DataFusion {
             let mut typed = PlannerContext::new().with_prepare_param_data_types(fields);
             logical = planner.sql_statement_to_plan_with_context(statement, &mut typed).map_err(failed)?;
         }
-        let analyzer = self.shared.state.analyzer();
-        let logical =
-            analyzer.execute_and_check(logical, self.shared.state.config_options(), |_, _| {}).map_err(failed)?;
+        let state = &self.shared.state;
+        let analyze = |logical| state.analyzer().execute_and_check(logical, state.config_options(), |_, _| {});
+        let mut applied = Vec::new();
+        if subquery::has_correlated(&logical).map_err(failed)? {
+            // Most become joins. If one does not, none shall.
+            let joined =
+                state.optimize(&logical).is_ok_and(|plan| subquery::has_correlated(&plan).is_ok_and(|has| !has));
+            if !joined {
+                logical = subquery::apply(logical, &mut applied).map_err(failed)?;
+            }
+        }
+        let logical = analyze(logical).map_err(failed)?;
         let columns = value::columns(logical.schema().fields());
-        Ok(Arc::new(plan::Plan { shared: self.shared.clone(), logical, params, columns, moment }))
+        Ok(Arc::new(plan::Plan {
+            shared: self.shared.clone(),
+            logical,
+            applied: applied.into(),
+            params,
+            columns,
+            moment,
+        }))
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::Shared;
 use crate::error::{inward, outward};
 use crate::function::{Known, Moment};
-use crate::table::{Bridge, Event};
+use crate::subquery::{self, Apply};
+use crate::table::{Bridge, Event, Request};
 use crate::value;
 use datafusion::common::{DFSchema, ParamValues, Result, ScalarValue};
 use datafusion::execution::SessionState;
@@ -12,7 +13,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
-use meridian_sql::{AnalyticPlan, AnalyticRows, Column, Datum, Reader, SqlError, Type, state};
+use meridian_sql::system::Catalog;
+use meridian_sql::{AnalyticPlan, AnalyticRows, Column, Datum, Position, Reader, SqlError, Type, state};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -21,6 +23,8 @@ use tokio::task::JoinHandle;
 pub(crate) struct Plan {
     pub(crate) shared: Arc<Shared>,
     pub(crate) logical: LogicalPlan,
+    /// Its correlated subqueries that are functions now.
+    pub(crate) applied: Arc<[Arc<Apply>]>,
     pub(crate) params: Vec<Type>,
     pub(crate) columns: Arc<[Column]>,
     pub(crate) moment: Moment,
@@ -38,7 +42,7 @@ impl AnalyticPlan for Plan {
     fn explain(&self) -> Vec<String> {
         let optimized = self.shared.state.optimize(&self.logical);
         let shown = optimized.as_ref().unwrap_or(&self.logical).display_indent().to_string();
-        shown.lines().map(str::to_owned).collect()
+        shown.lines().map(|line| line.replace(crate::dialect::MARK, "")).collect()
     }
 
     fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError> {
@@ -51,7 +55,8 @@ impl AnalyticPlan for Plan {
                 .collect::<Result<_, _>>()?;
             logical = logical.with_param_values(ParamValues::from(scalars)).map_err(|error| inward(&error))?;
         }
-        let start = Start { shared: self.shared.clone(), logical, moment: self.moment.clone() };
+        let start =
+            Start { shared: self.shared.clone(), logical, moment: self.moment.clone(), applied: self.applied.clone() };
         Ok(Box::new(Rows::Ready(Box::new(start))))
     }
 }
@@ -66,6 +71,7 @@ pub(crate) fn folded(expr: Expr, state: &SessionState) -> Result<Expr> {
 struct Start {
     shared: Arc<Shared>,
     logical: LogicalPlan,
+    applied: Arc<[Arc<Apply>]>,
     moment: Moment,
 }
 
@@ -85,8 +91,7 @@ impl Drop for Task {
 }
 
 impl Start {
-    fn spawn(self, known: Known) -> Rows {
-        self.moment.set(known);
+    fn spawn(self) -> Rows {
         // One batch may be under way while the session sends another.
         let (sender, receiver) = mpsc::channel(2);
         let runtime = self.shared.handle.clone();
@@ -104,7 +109,8 @@ impl Start {
     async fn run(&self, sender: &mpsc::Sender<Event>) -> Result<()> {
         let mut state = self.shared.state.clone();
         state.config_mut().set_extension(Arc::new(Bridge(sender.clone())));
-        let plan = state.create_physical_plan(&self.logical).await?;
+        let logical = subquery::bind(self.logical.clone(), &self.applied, &state)?;
+        let plan = state.create_physical_plan(&logical).await?;
         let mut batches = execute_stream(plan, state.task_ctx())?;
         while let Some(batch) = batches.next().await {
             let batch = batch?;
@@ -124,21 +130,33 @@ impl Start {
     }
 }
 
+/// A scan's next chunk, out of the session's transaction.
+async fn read(request: &mut Request, reader: &mut Reader<'_>) -> Result<(Position, Option<Vec<Vec<Datum>>>), SqlError> {
+    let table = &request.table;
+    let mut position = match request.position.take() {
+        Some(position) => position,
+        None => Position::matching(table, reader.facts(), &request.conditions)?,
+    };
+    let rows = reader.chunk(table, &mut position, &request.columns, request.limit_rows).await?;
+    Ok((position, rows))
+}
+
 impl Rows {
     async fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<Vec<Vec<Datum>>>, SqlError> {
         if let Rows::Ready(_) = self
             && let Rows::Ready(start) = std::mem::replace(self, Rows::Over)
         {
-            *self = start.spawn(Known { facts: reader.facts().clone(), now_us: reader.now_us() });
+            let catalog = if start.moment.looks() { reader.catalog().await? } else { Catalog::default() };
+            start.moment.set(Known { facts: reader.facts().clone(), now_us: reader.now_us(), catalog });
+            *self = start.spawn();
         }
         let Rows::Running(events, task) = self else { return Ok(None) };
         let end = loop {
             match events.recv().await {
                 Some(Event::Read(mut request)) => {
-                    let (table, columns) = (request.table, request.columns);
-                    let rows = reader.chunk(&table, &mut request.position, &columns, request.limit_rows).await;
+                    let rows = read(&mut request, reader).await;
                     // A scan that was given up meanwhile does not wait for it.
-                    let _ = request.reply.send((request.position, rows));
+                    let _ = request.reply.send(rows);
                 }
                 Some(Event::Rows(rows)) => return Ok(Some(rows)),
                 Some(Event::Failed(error)) => break Err(error),

@@ -38,10 +38,12 @@ pub(crate) enum Event {
 /// A scan's wish for its next chunk.
 pub(crate) struct Request {
     pub(crate) table: Arc<Table>,
-    pub(crate) position: Position,
+    /// `None` before the first.
+    pub(crate) position: Option<Position>,
+    pub(crate) conditions: Arc<[Condition]>,
     pub(crate) columns: Arc<[usize]>,
     pub(crate) limit_rows: usize,
-    pub(crate) reply: oneshot::Sender<(Position, Result<Option<Vec<Vec<Datum>>>, SqlError>)>,
+    pub(crate) reply: oneshot::Sender<Result<(Position, Option<Vec<Vec<Datum>>>), SqlError>>,
 }
 
 /// The way from a scan to its session.
@@ -153,7 +155,7 @@ struct Scan {
     table: Arc<Table>,
     schema: SchemaRef,
     columns: Arc<[usize]>,
-    conditions: Vec<Condition>,
+    conditions: Arc<[Condition]>,
     bridge: Arc<Bridge>,
     limit_rows: usize,
 }
@@ -172,18 +174,17 @@ impl PartitionStream for Scan {
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (table, schema, columns) = (self.table.clone(), self.schema.clone(), self.columns.clone());
         let (bridge, limit_rows) = (self.bridge.clone(), self.limit_rows);
-        let start = Position::matching(&table, &self.conditions);
-        let stream = futures::stream::try_unfold(Some(start), move |position| {
+        let conditions = self.conditions.clone();
+        let stream = futures::stream::try_unfold(None, move |position| {
             let (table, schema, columns, bridge) = (table.clone(), schema.clone(), columns.clone(), bridge.clone());
+            let conditions = conditions.clone();
             async move {
-                let Some(position) = position else { return Ok(None) };
-                let position = position.map_err(outward)?;
                 let gone = || outward(SqlError::new(state::CANCELED, "the query has ended"));
                 let (reply, answer) = oneshot::channel();
-                let request = Request { table, position, columns: columns.clone(), limit_rows, reply };
+                let request = Request { table, position, conditions, columns: columns.clone(), limit_rows, reply };
                 bridge.0.send(Event::Read(request)).await.map_err(|_| gone())?;
-                let (position, rows) = answer.await.map_err(|_| gone())?;
-                let Some(rows) = rows.map_err(outward)? else { return Ok(None) };
+                let (position, rows) = answer.await.map_err(|_| gone())?.map_err(outward)?;
+                let Some(rows) = rows else { return Ok(None) };
                 let mut arrays = Vec::with_capacity(columns.len());
                 for (at, field) in schema.fields().iter().enumerate() {
                     let values = rows.iter().map(|row| row.get(at).unwrap_or(&Datum::Null));
@@ -192,7 +193,7 @@ impl PartitionStream for Scan {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
                 let batch = RecordBatch::try_new_with_options(schema, arrays, &options)
                     .map_err(|error| outward(inward(&error.into())))?;
-                Ok(Some((batch, Some(Ok(position)))))
+                Ok(Some((batch, Some(position))))
             }
         });
         Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), stream))

@@ -2,6 +2,7 @@
 
 use meridian_host::clock::ClockBound;
 use meridian_host::node::{Node, Options, Status};
+use meridian_sql::system::Surroundings;
 use meridian_sql::{Analytic, Engine};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,6 +37,19 @@ const FIRST: &str = "meridian";
 /// The cluster's own facts; no session enters.
 const SYSTEM: &str = "system";
 
+fn databases(node: &Node) -> Vec<String> {
+    node.databases().into_iter().filter(|name| name != SYSTEM).collect()
+}
+
+/// What the system tables of a database tell of its surroundings.
+struct Around(Arc<Node>);
+
+impl Surroundings for Around {
+    fn databases(&self) -> Vec<String> {
+        databases(&self.0)
+    }
+}
+
 /// A node and its databases.
 pub struct House {
     node: Arc<Node>,
@@ -53,8 +67,13 @@ fn analytic() -> Result<Option<Arc<dyn Analytic>>, String> {
     Ok(None)
 }
 
-fn engine(name: &str, database: Arc<dyn meridian_txn::Database>, analytic: &Option<Arc<dyn Analytic>>) -> Arc<Engine> {
-    let engine = Engine::new(name, database);
+fn engine(
+    node: &Arc<Node>,
+    name: &str,
+    database: Arc<dyn meridian_txn::Database>,
+    analytic: &Option<Arc<dyn Analytic>>,
+) -> Arc<Engine> {
+    let engine = Engine::new(name, database).with_surroundings(Arc::new(Around(node.clone())));
     Arc::new(match analytic {
         Some(analytic) => engine.with_analytic(analytic.clone()),
         None => engine,
@@ -81,7 +100,7 @@ impl House {
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
         let analytic = analytic()?;
-        let first = engine(FIRST, database, &analytic);
+        let first = engine(&node, FIRST, database, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
         Ok(House { node, first, engines, source, analytic })
     }
@@ -103,7 +122,7 @@ impl House {
         match engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
             Some(engine) => Some(engine.clone()),
             None => {
-                let engine = engine(name, database, &self.analytic);
+                let engine = engine(&self.node, name, database, &self.analytic);
                 engines.insert(name.to_owned(), engine.clone());
                 Some(engine)
             }
@@ -112,7 +131,7 @@ impl House {
 
     /// The names of all databases.
     pub fn list(&self) -> Vec<String> {
-        self.node.databases().into_iter().filter(|name| name != SYSTEM).collect()
+        databases(&self.node)
     }
 
     /// What the node says of itself.

@@ -70,6 +70,11 @@ impl<'t> Reader<'t> {
         self.now_us
     }
 
+    /// The tables as the transaction sees them, for functions that look at them.
+    pub async fn catalog(&mut self) -> Result<crate::system::Catalog, SqlError> {
+        crate::system::load(self.transaction).await
+    }
+
     /// The next rows of a table from `position` on, at most `limit_rows`, each holding the columns asked for in that order;
     /// `None` at the end. Start with `Position::start(table)`.
     pub async fn chunk(

@@ -10,11 +10,16 @@ use crate::names;
 use crate::parse::Parsed;
 use crate::response::Column;
 use crate::select::{self, Select};
+use crate::system;
 use crate::types::Type;
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// Errors of what the own executor does not know.
+const OTHERS_MAY_KNOW: [&str; 4] =
+    [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT, state::GROUPING];
 
 /// What a statement does.
 pub(crate) enum Plan {
@@ -74,6 +79,9 @@ pub(crate) async fn table(
     name: &ast::ObjectName,
 ) -> Result<Arc<Table>, SqlError> {
     let folded = names::relation(name)?;
+    if let Some(table) = system::find(&folded) {
+        return Ok(table);
+    }
     if let Some(table) = catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
         return Ok(table);
     }
@@ -83,6 +91,15 @@ pub(crate) async fn table(
         error = error.hint(format!("Did you mean \"{near}\"?"));
     }
     Err(error.at(name.0.last().and_then(|part| part.as_ident()).and_then(names::position)))
+}
+
+/// A table that statements may change.
+fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
+    if system::is_system(table.id) {
+        let message = format!("permission denied: \"{}\" is a system catalog", table.name);
+        return Err(SqlError::new(state::NO_PRIVILEGE, message));
+    }
+    Ok(table)
 }
 
 fn only_table(factor: &TableFactor) -> Result<(&ast::ObjectName, Option<&ast::TableAlias>), SqlError> {
@@ -125,11 +142,7 @@ pub(crate) async fn compile(
                         (Plan::Select(select), binder.param_types(), Some(columns))
                     }
                     // Another engine knows more functions, aggregates among them.
-                    Err(error)
-                        if engine.analytic().is_some()
-                            && [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::GROUPING]
-                                .contains(&error.sqlstate) =>
-                    {
+                    Err(error) if engine.analytic().is_some() && OTHERS_MAY_KNOW.contains(&error.sqlstate) => {
                         let planned = analytic(engine, txn, clean, query, &declared, &mut tables).await;
                         let ours = error.sqlstate != state::FEATURE_NOT_SUPPORTED;
                         planned.map_err(|theirs| if ours { error } else { theirs })?
@@ -143,7 +156,7 @@ pub(crate) async fn compile(
             let TableObject::TableName(name) = &insert.table else {
                 return Err(SqlError::unsupported("inserting into anything but a table"));
             };
-            let into = table(engine, txn, clean, name).await?;
+            let into = changeable(table(engine, txn, clean, name).await?)?;
             tables.push((into.id, into.version));
             let from = match insert.source.as_deref().and_then(select::source).flatten() {
                 Some((name, _)) => {
@@ -169,7 +182,7 @@ pub(crate) async fn compile(
                 _ => return Err(SqlError::unsupported("this statement")),
             };
             let (name, alias) = only_table(factor)?;
-            let table = table(engine, txn, clean, name).await?;
+            let table = changeable(table(engine, txn, clean, name).await?)?;
             tables.push((table.id, table.version));
             let mut binder = Binder::new(&declared);
             let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
@@ -241,7 +254,8 @@ async fn analytic(
     let mut found: Vec<Arc<Table>> = Vec::new();
     for name in named.tables {
         let folded = names::relation(&name)?;
-        if found.iter().any(|table| table.name == folded) {
+        let known = system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
+        if found.iter().any(|table| table.name == known) {
             continue;
         }
         let table = match table(engine, txn, clean, &name).await {

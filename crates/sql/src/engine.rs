@@ -2,6 +2,7 @@
 
 use crate::analytic::Analytic;
 use crate::catalog::Cache;
+use crate::system::Surroundings;
 use meridian_txn::Database;
 use std::sync::Arc;
 
@@ -10,19 +11,31 @@ pub struct Engine {
     name: String,
     database: Arc<dyn Database>,
     analytic: Option<Arc<dyn Analytic>>,
+    around: Option<Arc<dyn Surroundings>>,
     pub(crate) cache: Cache,
 }
 
 impl Engine {
     /// A database of a name.
     pub fn new(name: impl Into<String>, database: Arc<dyn Database>) -> Self {
-        Engine { name: name.into(), database, analytic: None, cache: Cache::default() }
+        Engine { name: name.into(), database, analytic: None, around: None, cache: Cache::default() }
     }
 
     /// The same with an engine for analytical queries.
     pub fn with_analytic(mut self, analytic: Arc<dyn Analytic>) -> Self {
         self.analytic = Some(analytic);
         self
+    }
+
+    /// The same with whoever knows of other databases and sessions.
+    pub fn with_surroundings(mut self, around: Arc<dyn Surroundings>) -> Self {
+        self.around = Some(around);
+        self
+    }
+
+    /// Whoever knows of other databases and sessions.
+    pub fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.around.as_ref()
     }
 
     /// Its name.

@@ -49,6 +49,7 @@ pub mod state {
     pub const NO_SCHEMA: &str = "3F000";
     pub const SERIALIZATION: &str = "40001";
     pub const COMPLETION_UNKNOWN: &str = "40003";
+    pub const NO_PRIVILEGE: &str = "42501";
     pub const SYNTAX: &str = "42601";
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const AMBIGUOUS_COLUMN: &str = "42702";

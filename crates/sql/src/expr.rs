@@ -5,8 +5,10 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
 use crate::number;
+use crate::system::Surroundings;
 use crate::types::Type;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// What an expression may refer to besides its row.
 pub(crate) struct Scope<'a> {
@@ -17,12 +19,26 @@ pub(crate) struct Scope<'a> {
 }
 
 /// What functions may ask about the session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Facts {
     /// The session's user.
     pub user: String,
     /// The session's database.
     pub database: String,
+    /// Whoever knows of other sessions and databases.
+    pub(crate) around: Option<Arc<dyn Surroundings>>,
+}
+
+impl Facts {
+    pub(crate) fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.around.as_ref()
+    }
+}
+
+impl std::fmt::Debug for Facts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {}", self.user, self.database)
+    }
 }
 
 /// A comparison.

@@ -13,6 +13,7 @@ use crate::key;
 use meridian_mvcc::{Key, KeyRange, Value};
 
 pub(crate) const NEXT_ID: [u8; 2] = [1, 3];
+pub(crate) const DESCRIPTORS: [u8; 2] = [1, 2];
 pub(crate) const NAMES: [u8; 2] = [1, 1];
 pub(crate) const DROPPED: [u8; 2] = [1, 5];
 

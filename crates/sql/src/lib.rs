@@ -15,7 +15,7 @@
 //! 3. A transaction is replayed only while nothing the client saw would change; an unknown outcome is never replayed.
 //!
 //! Not done: joins, subqueries, windows, set operations and WITH in the own executor (an [`Analytic`] engine runs them, without one
-//! they answer 0A000); intervals; the tables of pg_catalog; CHECK and foreign keys; DROP COLUMN and changes of a column's type;
+//! they answer 0A000); intervals; CHECK and foreign keys; DROP COLUMN and changes of a column's type;
 //! `statement_timeout` and its like are kept as settings, and whoever has a clock enforces them with [`Session::interrupt`].
 
 mod aggregate;
@@ -51,6 +51,7 @@ mod scan;
 mod select;
 mod session;
 mod settings;
+pub mod system;
 mod types;
 mod work;
 mod write;

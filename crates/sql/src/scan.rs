@@ -7,6 +7,7 @@ use crate::expr::{Compare, Expr, Facts, Scope};
 use crate::kv;
 use crate::plan::{Access, Target};
 use crate::row;
+use crate::system;
 use meridian_mvcc::Key;
 use meridian_txn::{Lock, Transaction};
 use std::collections::VecDeque;
@@ -23,6 +24,9 @@ pub(crate) struct Cursor {
     index: Option<usize>,
     targets: VecDeque<Target>,
     reverse: bool,
+    /// Of a system table: what its rows are made from, then the rows that are left.
+    facts: Option<Facts>,
+    made: VecDeque<Vec<Datum>>,
 }
 
 impl Cursor {
@@ -30,7 +34,12 @@ impl Cursor {
         if reverse {
             targets.reverse();
         }
-        Cursor { index, targets: targets.into(), reverse }
+        Cursor { index, targets: targets.into(), reverse, facts: None, made: VecDeque::new() }
+    }
+
+    /// The rows of a system table.
+    pub(crate) fn made(facts: Facts) -> Self {
+        Cursor { index: None, targets: VecDeque::new(), reverse: false, facts: Some(facts), made: VecDeque::new() }
     }
 
     /// The next rows, at most `limit_rows` (about a megabyte); none at the end only.
@@ -42,6 +51,14 @@ impl Cursor {
         lock: Lock,
         limit_rows: usize,
     ) -> Result<Vec<Found>, SqlError> {
+        if let Some(facts) = self.facts.take() {
+            self.made = system::rows(txn, table, &facts).await?.into();
+        }
+        if !self.made.is_empty() {
+            let count = limit_rows.min(self.made.len());
+            let found = |row| Found { key: kv::to_key(Vec::new()), row };
+            return Ok(self.made.drain(..count).map(found).collect());
+        }
         let mut found = Vec::new();
         while found.is_empty() {
             let Some(target) = self.targets.pop_front() else { break };
@@ -126,13 +143,16 @@ pub struct Position(Cursor);
 
 impl Position {
     /// The first row.
-    pub fn start(table: &Table) -> Self {
+    pub fn start(table: &Table, facts: &Facts) -> Self {
+        if system::is_system(table.id) {
+            return Position(Cursor::made(facts.clone()));
+        }
         let all = kv::prefix_range(&kv::storage_prefix(table.storage));
         Position(Cursor::new(None, vec![Target::Range(all)], false))
     }
 
     /// The first row that may satisfy all conditions: those that a key helps with narrow the scan, the others do not.
-    pub fn matching(table: &Table, conditions: &[Condition]) -> Result<Self, SqlError> {
+    pub fn matching(table: &Table, facts: &Facts, conditions: &[Condition]) -> Result<Self, SqlError> {
         let mut all = Vec::with_capacity(conditions.len());
         for condition in conditions {
             let column = Box::new(Expr::Column(condition.column));
@@ -151,12 +171,11 @@ impl Position {
                 all.push(Expr::Compare(compare, Box::new((*column, value))));
             }
         }
-        if all.is_empty() {
-            return Ok(Self::start(table));
+        if all.is_empty() || system::is_system(table.id) {
+            return Ok(Self::start(table, facts));
         }
         let access = Access::choose(table, Some(&Expr::And(all)));
-        let facts = Facts::default();
-        let scope = Scope { params: &[], now_us: 0, session: &facts };
+        let scope = Scope { params: &[], now_us: 0, session: facts };
         Ok(Position(Cursor::new(access.index, access.targets(table, &scope)?, false)))
     }
 }

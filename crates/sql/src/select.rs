@@ -11,6 +11,7 @@ use crate::names;
 use crate::plan::Access;
 use crate::response::Column;
 use crate::scan::Cursor;
+use crate::system;
 use crate::types::Type;
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
@@ -351,6 +352,7 @@ impl Select {
     /// Starts it; rows come from [`Select::fetch`].
     pub(crate) fn start(&self, scope: &Scope<'_>) -> Result<Running, SqlError> {
         let cursor = match &self.table {
+            Some(table) if system::is_system(table.id) => Some(Cursor::made(scope.session.clone())),
             Some(table) => Some(Cursor::new(self.access.index, self.access.targets(table, scope)?, self.reverse)),
             None => None,
         };

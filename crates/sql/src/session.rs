@@ -48,7 +48,7 @@ pub struct Session {
 impl Session {
     /// A session of a user on a database.
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
-        let facts = Facts { user: user.into(), database: engine.name().into() };
+        let facts = Facts { user: user.into(), database: engine.name().into(), around: engine.surroundings().cloned() };
         Session {
             engine,
             facts,

@@ -8,7 +8,7 @@ pub(crate) struct Settings {
     values: BTreeMap<String, String>,
 }
 
-const DEFAULTS: [(&str, &str); 24] = [
+pub(crate) const DEFAULTS: [(&str, &str); 24] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -35,7 +35,7 @@ const DEFAULTS: [(&str, &str); 24] = [
     ("transaction_isolation", "serializable"),
 ];
 
-const FIXED: [&str; 6] = [
+pub(crate) const FIXED: [&str; 6] = [
     "in_hot_standby",
     "integer_datetimes",
     "max_identifier_length",

@@ -11,6 +11,7 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::key;
+use crate::system;
 use meridian_txn::{Age, Begin, Lock, Mode, ReadAt, Savepoint, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -68,6 +69,9 @@ impl Work {
     /// Whether the tables are still those that a plan was made for. Each fence is read once in a transaction.
     pub(crate) async fn is_current(&mut self, tables: &[(u32, u64)]) -> Result<bool, SqlError> {
         for &(id, version) in tables {
+            if system::is_system(id) {
+                continue;
+            }
             let known = self.fences.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);
             let now = match known {
                 Some(version) => Some(version),

@@ -1,0 +1,388 @@
+//! The rows of `pg_catalog`.
+
+use super::describe::{default_of, index_definition};
+use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, Value, World, Writer};
+use crate::catalog::{Index, Table};
+use crate::types::Type;
+
+const BTREE: u32 = 403;
+const HEAP: u32 = 2;
+const DEFAULT_COLLATION: u32 = 100;
+
+/// Lists of types and what they list.
+pub(super) const ARRAYS: &[(u32, u32)] = &[
+    (1000, 16),
+    (1001, 17),
+    (1016, 20),
+    (1005, 21),
+    (1007, 23),
+    (1009, 25),
+    (1022, 701),
+    (1014, 1042),
+    (1015, 1043),
+    (1182, 1082),
+    (1115, 1114),
+    (1185, 1184),
+    (1231, 1700),
+    (2951, 2950),
+];
+
+/// Types: id, name, length, kind and category.
+const TYPES: &[(u32, &str, i32, &str, &str)] = &[
+    (16, "bool", 1, "b", "B"),
+    (17, "bytea", -1, "b", "U"),
+    (18, "char", 1, "b", "Z"),
+    (19, "name", 64, "b", "S"),
+    (20, "int8", 8, "b", "N"),
+    (21, "int2", 2, "b", "N"),
+    (23, "int4", 4, "b", "N"),
+    (25, "text", -1, "b", "S"),
+    (26, "oid", 4, "b", "N"),
+    (701, "float8", 8, "b", "N"),
+    (705, "unknown", -2, "p", "X"),
+    (1042, "bpchar", -1, "b", "S"),
+    (1043, "varchar", -1, "b", "S"),
+    (1082, "date", 4, "b", "D"),
+    (1114, "timestamp", 8, "b", "D"),
+    (1184, "timestamptz", 8, "b", "D"),
+    (1700, "numeric", -1, "b", "N"),
+    (2950, "uuid", 16, "b", "U"),
+];
+
+/// The type of a name that SQL or `pg_type` gives it.
+pub(super) fn type_named(name: &str) -> Option<u32> {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let by_name = TYPES.iter().find(|(_, other, ..)| *other == last).map(|(oid, ..)| *oid);
+    by_name.or_else(|| {
+        let mut all = TYPES.iter().filter_map(|(oid, ..)| Type::from_oid(*oid).map(|ty| (*oid, ty)));
+        all.find(|(oid, ty)| ty.name() == last && ty.oid() == *oid).map(|(oid, _)| oid)
+    })
+}
+
+pub(super) fn rows_of(name: &str) -> Option<Rows> {
+    Some(match name {
+        "pg_am" => am,
+        "pg_attrdef" => attrdef,
+        "pg_attribute" => attribute,
+        "pg_authid" | "pg_roles" => roles,
+        "pg_class" => class,
+        "pg_collation" => collation,
+        "pg_constraint" => constraint,
+        "pg_database" => database,
+        "pg_index" => index,
+        "pg_indexes" => indexes,
+        "pg_namespace" => namespace,
+        "pg_settings" => settings,
+        "pg_tables" => tables,
+        "pg_tablespace" => tablespace,
+        "pg_type" => types,
+        "pg_user" => user,
+        _ => return None,
+    })
+}
+
+fn am(_: &World<'_>, out: &mut Writer<'_>) {
+    out.row(&[("oid", HEAP.into()), ("amname", "heap".into()), ("amtype", "t".into())]);
+    out.row(&[("oid", BTREE.into()), ("amname", "btree".into()), ("amtype", "i".into())]);
+}
+
+fn attrdef(world: &World<'_>, out: &mut Writer<'_>) {
+    for table in &world.catalog.tables {
+        for (at, column) in table.columns.iter().enumerate() {
+            if let Some(default) = default_of(column) {
+                let number = at as i32 + 1;
+                out.row(&[
+                    ("oid", (table.id as i32 ^ number << 20).into()),
+                    ("adrelid", table.id.into()),
+                    ("adnum", number.into()),
+                    ("adbin", default.into()),
+                ]);
+            }
+        }
+    }
+}
+
+fn attribute(world: &World<'_>, out: &mut Writer<'_>) {
+    for table in &world.catalog.tables {
+        for at in 0..table.columns.len() {
+            column(out, table.id, at, table, at);
+        }
+        for index in table.keys() {
+            for (at, part) in index.columns.iter().enumerate() {
+                column(out, index.id, at, table, part.column as usize);
+            }
+        }
+    }
+}
+
+/// A column of a table, or of an index on one.
+fn column(out: &mut Writer<'_>, relation: u32, at: usize, table: &Table, of: usize) {
+    let column = &table.columns[of];
+    let own = relation == table.id;
+    let storage = match column.ty {
+        Type::Numeric(_) => "m",
+        ty if ty.length() < 0 => "x",
+        _ => "p",
+    };
+    out.row(&[
+        ("attrelid", relation.into()),
+        ("attname", column.name.as_str().into()),
+        ("atttypid", column.ty.oid().into()),
+        ("attstattarget", (-1).into()),
+        ("attlen", i32::from(column.ty.length()).into()),
+        ("attnum", (at as i32 + 1).into()),
+        ("attcacheoff", (-1).into()),
+        ("atttypmod", column.ty.modifier().into()),
+        ("attbyval", (1..=8).contains(&column.ty.length()).into()),
+        ("attalign", "i".into()),
+        ("attstorage", storage.into()),
+        ("attnotnull", (own && column.not_null).into()),
+        ("atthasdef", (own && column.default.is_some()).into()),
+        ("attislocal", true.into()),
+        ("attcollation", if column.ty.is_text() { DEFAULT_COLLATION.into() } else { 0.into() }),
+    ]);
+}
+
+fn roles(world: &World<'_>, out: &mut Writer<'_>) {
+    out.row(&[
+        ("oid", OWNER.into()),
+        ("rolname", world.facts.user.as_str().into()),
+        ("rolsuper", true.into()),
+        ("rolinherit", true.into()),
+        ("rolcreaterole", true.into()),
+        ("rolcreatedb", true.into()),
+        ("rolcanlogin", true.into()),
+        ("rolconnlimit", (-1).into()),
+    ]);
+}
+
+fn user(world: &World<'_>, out: &mut Writer<'_>) {
+    out.row(&[
+        ("usename", world.facts.user.as_str().into()),
+        ("usesysid", OWNER.into()),
+        ("usecreatedb", true.into()),
+        ("usesuper", true.into()),
+    ]);
+}
+
+fn class(world: &World<'_>, out: &mut Writer<'_>) {
+    let mut relation = |id: u32, name: &str, kind: &str, access: u32, columns: usize, has_index: bool| {
+        out.row(&[
+            ("oid", id.into()),
+            ("relname", name.into()),
+            ("relnamespace", PUBLIC.into()),
+            ("relowner", OWNER.into()),
+            ("relam", access.into()),
+            ("relfilenode", id.into()),
+            ("reltuples", (-1).into()),
+            ("relhasindex", has_index.into()),
+            ("relpersistence", "p".into()),
+            ("relkind", kind.into()),
+            ("relnatts", (columns as i32).into()),
+            ("relispopulated", true.into()),
+            ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
+        ]);
+    };
+    for table in &world.catalog.tables {
+        relation(table.id, &table.name, "r", HEAP, table.columns.len(), table.keys().next().is_some());
+        for index in table.keys() {
+            relation(index.id, &index.name, "i", BTREE, index.columns.len(), false);
+        }
+    }
+}
+
+fn collation(_: &World<'_>, out: &mut Writer<'_>) {
+    for (oid, name, locale) in [(100, "default", ""), (950, "C", "C")] {
+        out.row(&[
+            ("oid", oid.into()),
+            ("collname", name.into()),
+            ("collnamespace", PG_CATALOG.into()),
+            ("collowner", OWNER.into()),
+            ("collprovider", if oid == 100 { "d" } else { "c" }.into()),
+            ("collisdeterministic", true.into()),
+            ("collencoding", (-1).into()),
+            ("collcollate", locale.into()),
+            ("collctype", locale.into()),
+        ]);
+    }
+}
+
+/// `{1,2}`
+fn numbers(index: &Index, between: &str) -> String {
+    index.columns.iter().map(|part| (part.column + 1).to_string()).collect::<Vec<_>>().join(between)
+}
+
+fn constraint(world: &World<'_>, out: &mut Writer<'_>) {
+    for table in &world.catalog.tables {
+        for index in table.constraints() {
+            out.row(&[
+                ("oid", index.id.into()),
+                ("conname", index.name.as_str().into()),
+                ("connamespace", PUBLIC.into()),
+                ("contype", if table.is_primary(index) { "p" } else { "u" }.into()),
+                ("convalidated", true.into()),
+                ("conrelid", table.id.into()),
+                ("conindid", index.id.into()),
+                ("confupdtype", " ".into()),
+                ("confdeltype", " ".into()),
+                ("confmatchtype", " ".into()),
+                ("conislocal", true.into()),
+                ("connoinherit", true.into()),
+                ("conkey", format!("{{{}}}", numbers(index, ",")).into()),
+            ]);
+        }
+    }
+}
+
+fn database(world: &World<'_>, out: &mut Writer<'_>) {
+    let mut names = world.facts.surroundings().map_or_else(Vec::new, |around| around.databases());
+    if !names.contains(&world.facts.database) {
+        names.push(world.facts.database.clone());
+    }
+    names.sort();
+    for name in &names {
+        out.row(&[
+            ("oid", super::activity::database_id(name).into()),
+            ("datname", name.as_str().into()),
+            ("datdba", OWNER.into()),
+            ("encoding", 6.into()),
+            ("datlocprovider", "c".into()),
+            ("datallowconn", true.into()),
+            ("datconnlimit", (-1).into()),
+            ("dattablespace", 1663.into()),
+            ("datcollate", "C".into()),
+            ("datctype", "C".into()),
+        ]);
+    }
+}
+
+fn index(world: &World<'_>, out: &mut Writer<'_>) {
+    for table in &world.catalog.tables {
+        for index in table.keys() {
+            let count = index.columns.len() as i32;
+            let list = |value: &dyn Fn(usize) -> i32| {
+                (0..index.columns.len()).map(|at| value(at).to_string()).collect::<Vec<_>>().join(" ")
+            };
+            out.row(&[
+                ("indexrelid", index.id.into()),
+                ("indrelid", table.id.into()),
+                ("indnatts", count.into()),
+                ("indnkeyatts", count.into()),
+                ("indisunique", index.unique.into()),
+                ("indisprimary", table.is_primary(index).into()),
+                ("indimmediate", true.into()),
+                ("indisvalid", true.into()),
+                ("indisready", true.into()),
+                ("indislive", true.into()),
+                ("indkey", numbers(index, " ").into()),
+                ("indcollation", list(&|_| 0).into()),
+                ("indclass", list(&|_| 0).into()),
+                ("indoption", list(&|at| if index.columns[at].descending { 3 } else { 0 }).into()),
+            ]);
+        }
+    }
+}
+
+fn indexes(world: &World<'_>, out: &mut Writer<'_>) {
+    for table in &world.catalog.tables {
+        for index in table.keys() {
+            out.row(&[
+                ("schemaname", "public".into()),
+                ("tablename", table.name.as_str().into()),
+                ("indexname", index.name.as_str().into()),
+                ("indexdef", index_definition(table, index).into()),
+            ]);
+        }
+    }
+}
+
+fn namespace(_: &World<'_>, out: &mut Writer<'_>) {
+    for (oid, name) in [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")] {
+        out.row(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", OWNER.into())]);
+    }
+}
+
+fn settings(_: &World<'_>, out: &mut Writer<'_>) {
+    for (name, value) in crate::settings::DEFAULTS {
+        out.row(&[
+            ("name", name.into()),
+            ("setting", value.into()),
+            ("category", "Client Connection Defaults".into()),
+            ("context", if crate::settings::FIXED.contains(&name) { "internal" } else { "user" }.into()),
+            ("vartype", "string".into()),
+            ("source", "default".into()),
+            ("boot_val", value.into()),
+            ("reset_val", value.into()),
+        ]);
+    }
+}
+
+fn tables(world: &World<'_>, out: &mut Writer<'_>) {
+    for table in &world.catalog.tables {
+        out.row(&[
+            ("schemaname", "public".into()),
+            ("tablename", table.name.as_str().into()),
+            ("tableowner", world.facts.user.as_str().into()),
+            ("hasindexes", table.keys().next().is_some().into()),
+        ]);
+    }
+    for (schema, table) in super::TABLES.iter() {
+        out.row(&[
+            ("schemaname", (*schema).into()),
+            ("tablename", table.name.as_str().into()),
+            ("tableowner", world.facts.user.as_str().into()),
+        ]);
+    }
+}
+
+fn tablespace(_: &World<'_>, out: &mut Writer<'_>) {
+    out.row(&[("oid", 1663.into()), ("spcname", "pg_default".into()), ("spcowner", OWNER.into())]);
+}
+
+fn types(_: &World<'_>, out: &mut Writer<'_>) {
+    let array_of = |oid: u32| ARRAYS.iter().find(|(_, of)| *of == oid).map_or(0, |(array, _)| *array);
+    let mut one = |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
+        let text = matches!(oid, 25 | 1042 | 1043) || matches!(element, 25 | 1042 | 1043);
+        out.row(&[
+            ("oid", oid.into()),
+            ("typname", name),
+            ("typnamespace", PG_CATALOG.into()),
+            ("typowner", OWNER.into()),
+            ("typlen", length.into()),
+            ("typbyval", (1..=8).contains(&length).into()),
+            ("typtype", kind.into()),
+            ("typcategory", category.into()),
+            ("typisdefined", true.into()),
+            ("typdelim", ",".into()),
+            ("typelem", element.into()),
+            ("typarray", array_of(oid).into()),
+            ("typtypmod", (-1).into()),
+            ("typcollation", if text { DEFAULT_COLLATION.into() } else { 0.into() }),
+        ]);
+    };
+    for (oid, name, length, kind, category) in TYPES {
+        one(*oid, (*name).into(), *length, kind, category, 0);
+    }
+    for (array, of) in ARRAYS {
+        if let Some((_, name, ..)) = TYPES.iter().find(|(oid, ..)| oid == of) {
+            one(*array, format!("_{name}").into(), -1, "b", "A", *of);
+        }
+    }
+}
+
+impl Table {
+    /// The primary key and the indexes.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Index> {
+        self.primary.iter().chain(&self.indexes)
+    }
+
+    pub(crate) fn is_primary(&self, index: &Index) -> bool {
+        self.primary.as_ref().is_some_and(|primary| primary.id == index.id)
+    }
+
+    /// The keys that are constraints. One that CREATE UNIQUE INDEX made is none in PostgreSQL; which that were is not kept, but
+    /// a constraint's name ends as PostgreSQL makes it.
+    pub(crate) fn constraints(&self) -> impl Iterator<Item = &Index> {
+        self.keys().filter(|index| self.is_primary(index) || index.unique && index.name.ends_with("_key"))
+    }
+}

@@ -1,0 +1,403 @@
+//! What PostgreSQL's functions tell of tables, indexes and types: `format_type`, `pg_get_indexdef` and their like.
+
+use crate::catalog::{ColumnDef, Index, Table};
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Facts;
+use crate::types::Type;
+use std::sync::Arc;
+
+/// The tables of a database as one transaction sees them.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// In the order of their names.
+    pub(crate) tables: Vec<Arc<Table>>,
+}
+
+/// A name as SQL would have to write it.
+pub(super) fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+impl Catalog {
+    pub(crate) fn table(&self, id: i64) -> Option<&Arc<Table>> {
+        self.tables.iter().find(|table| i64::from(table.id) == id)
+    }
+
+    /// An index or primary key, and its table.
+    pub(crate) fn index(&self, id: i64) -> Option<(&Arc<Table>, &Index)> {
+        let all = self.tables.iter().flat_map(|table| table.keys().map(move |index| (table, index)));
+        all.into_iter().find(|(_, index)| i64::from(index.id) == id)
+    }
+
+    /// The name of a relation's id.
+    fn relation_name(&self, id: i64) -> Option<String> {
+        if let Some(table) = self.table(id) {
+            return Some(quoted(&table.name));
+        }
+        if let Some((_, index)) = self.index(id) {
+            return Some(quoted(&index.name));
+        }
+        super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id).map(|(schema, table)| match *schema {
+            "pg_catalog" => table.name.clone(),
+            schema => format!("{schema}.{}", table.name),
+        })
+    }
+
+    /// The id of a relation's name, as SQL writes it.
+    fn relation_id(&self, written: &str) -> Option<u32> {
+        let unquoted = |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
+            Some(inner) => inner.replace("\"\"", "\""),
+            None => part.to_lowercase(),
+        };
+        let written = written.trim();
+        let (schema, name) = match written.split_once('.') {
+            Some((schema, name)) if !written.starts_with('"') || schema.ends_with('"') => {
+                (Some(unquoted(schema)), unquoted(name))
+            }
+            _ => (None, unquoted(written)),
+        };
+        if schema.as_deref().is_none_or(|schema| schema != "public") {
+            let full = format!("{}.{name}", schema.as_deref().unwrap_or("pg_catalog"));
+            if let Some(table) = super::find(&full) {
+                return Some(table.id);
+            }
+            if schema.is_some() {
+                return None;
+            }
+        }
+        let all = self.tables.iter().flat_map(|table| {
+            std::iter::once((&table.name, table.id)).chain(table.keys().map(|index| (&index.name, index.id)))
+        });
+        all.into_iter().find(|(other, _)| **other == name).map(|(_, id)| id)
+    }
+
+    fn index_definition(&self, id: i64, column: i64) -> Option<String> {
+        let (table, index) = self.index(id)?;
+        if column > 0 {
+            let part = index.columns.get(usize::try_from(column - 1).ok()?)?;
+            return Some(quoted(&table.columns[part.column as usize].name));
+        }
+        Some(index_definition(table, index))
+    }
+}
+
+/// `CREATE INDEX …`
+pub(super) fn index_definition(table: &Table, index: &Index) -> String {
+    let unique = if index.unique { "UNIQUE " } else { "" };
+    let parts = parts(table, index, true);
+    format!("CREATE {unique}INDEX {} ON public.{} USING btree ({parts})", quoted(&index.name), quoted(&table.name))
+}
+
+fn parts(table: &Table, index: &Index, ordered: bool) -> String {
+    let part = |part: &crate::catalog::IndexPart| {
+        let name = quoted(&table.columns[part.column as usize].name);
+        if ordered && part.descending { format!("{name} DESC") } else { name }
+    };
+    index.columns.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// A column's DEFAULT, as PostgreSQL shows it: a text says that it is one.
+pub(super) fn default_of(column: &ColumnDef) -> Option<String> {
+    let default = column.default.as_deref()?.trim();
+    let literal = default.starts_with('\'') && default.ends_with('\'');
+    Some(if literal { format!("{default}::{}", column.ty.base_name()) } else { default.to_owned() })
+}
+
+impl Type {
+    fn base_name(self) -> &'static str {
+        match self {
+            Type::Char(_) => "bpchar",
+            other => other.name(),
+        }
+    }
+}
+
+/// `format_type`
+pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
+    let name = match oid {
+        0 => return "-".into(),
+        18 => "\"char\"",
+        19 => "name",
+        26 => "oid",
+        700 => "real",
+        705 => "unknown",
+        1186 => "interval",
+        2205 => "regclass",
+        2206 => "regtype",
+        oid => {
+            if let Some(at) = super::catalog_tables::ARRAYS.iter().find(|(array, _)| i64::from(*array) == oid) {
+                return format!("{}[]", format_type(at.1.into(), modifier));
+            }
+            let ty = u32::try_from(oid)
+                .ok()
+                .and_then(|oid| Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1)));
+            return ty.map_or_else(|| "???".into(), |ty| ty.to_string());
+        }
+    };
+    name.into()
+}
+
+/// A function that looks at the catalog or at the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemFunction {
+    name: &'static str,
+    /// The type of its result.
+    pub ty: Type,
+    /// Whether it looks at the catalog.
+    pub looks: bool,
+}
+
+const FUNCTIONS: &[(&str, Type, bool)] = &[
+    ("array_contains", Type::Bool, false),
+    ("array_length", Type::Int4, false),
+    ("array_position", Type::Int4, false),
+    ("array_to_string", Type::Text, false),
+    ("array_upper", Type::Int4, false),
+    ("cardinality", Type::Int4, false),
+    ("col_description", Type::Text, false),
+    ("current_schemas", Type::Text, false),
+    ("current_setting", Type::Text, false),
+    ("format_type", Type::Text, false),
+    ("has_any_column_privilege", Type::Bool, false),
+    ("has_column_privilege", Type::Bool, false),
+    ("has_database_privilege", Type::Bool, false),
+    ("has_function_privilege", Type::Bool, false),
+    ("has_schema_privilege", Type::Bool, false),
+    ("has_sequence_privilege", Type::Bool, false),
+    ("has_table_privilege", Type::Bool, false),
+    ("inet_server_addr", Type::Text, false),
+    ("inet_server_port", Type::Int4, false),
+    ("obj_description", Type::Text, false),
+    ("pg_collation_is_visible", Type::Bool, false),
+    ("pg_encoding_to_char", Type::Text, false),
+    ("pg_function_is_visible", Type::Bool, false),
+    ("pg_get_constraintdef", Type::Text, true),
+    ("pg_get_expr", Type::Text, false),
+    ("pg_get_function_arguments", Type::Text, false),
+    ("pg_get_function_identity_arguments", Type::Text, false),
+    ("pg_get_function_result", Type::Text, false),
+    ("pg_get_indexdef", Type::Text, true),
+    ("pg_get_partkeydef", Type::Text, false),
+    ("pg_get_ruledef", Type::Text, false),
+    ("pg_get_serial_sequence", Type::Text, false),
+    ("pg_get_statisticsobjdef_columns", Type::Text, false),
+    ("pg_get_triggerdef", Type::Text, false),
+    ("pg_get_userbyid", Type::Text, false),
+    ("pg_get_viewdef", Type::Text, false),
+    ("pg_has_role", Type::Bool, false),
+    ("pg_is_in_recovery", Type::Bool, false),
+    ("pg_is_other_temp_schema", Type::Bool, false),
+    ("pg_my_temp_schema", Type::Int4, false),
+    ("pg_opclass_is_visible", Type::Bool, false),
+    ("pg_operator_is_visible", Type::Bool, false),
+    ("pg_relation_is_publishable", Type::Bool, false),
+    ("pg_relation_size", Type::Int8, false),
+    ("pg_size_pretty", Type::Text, false),
+    ("pg_table_is_visible", Type::Bool, true),
+    ("pg_table_size", Type::Int8, false),
+    ("pg_tablespace_location", Type::Text, false),
+    ("pg_total_relation_size", Type::Int8, false),
+    ("pg_type_is_visible", Type::Bool, false),
+    ("quote_ident", Type::Text, false),
+    ("quote_literal", Type::Text, false),
+    ("regclass of name", Type::Int4, true),
+    ("regclass of oid", Type::Text, true),
+    ("regnamespace", Type::Text, false),
+    ("regproc", Type::Text, false),
+    ("regrole", Type::Text, false),
+    ("regtype of name", Type::Int4, false),
+    ("regtype of oid", Type::Text, false),
+    ("shobj_description", Type::Text, false),
+    ("to_regclass", Type::Int4, true),
+    ("txid_current", Type::Int8, false),
+];
+
+impl SystemFunction {
+    /// The function of a name.
+    pub fn find(name: &str) -> Option<SystemFunction> {
+        let at = FUNCTIONS.binary_search_by(|(other, ..)| (*other).cmp(name)).ok()?;
+        let (name, ty, looks) = FUNCTIONS[at];
+        Some(SystemFunction { name, ty, looks })
+    }
+
+    /// Its value.
+    pub fn call(self, args: &[Datum], facts: &Facts, catalog: &Catalog) -> Result<Datum, SqlError> {
+        let text = |at: usize| match args.get(at) {
+            Some(Datum::Text(text)) => Some(&**text),
+            _ => None,
+        };
+        // An object id may come as a literal in quotes.
+        let whole = |at: usize| args.get(at).and_then(Datum::as_i64).or_else(|| text(at)?.trim().parse().ok());
+        let some = |text: Option<String>| text.map_or(Datum::Null, Datum::text);
+        let null = Ok(Datum::Null);
+        if self.name != "array_to_string" && self.name != "format_type" && args.first().is_some_and(Datum::is_null) {
+            return null;
+        }
+        Ok(match self.name {
+            "array_contains" => {
+                let (Some(list), Some(one)) = (text(0), args.get(1)) else { return null };
+                let Some(one) = one.to_text(Type::Text) else { return null };
+                Datum::Bool(elements(list).contains(&one))
+            }
+            "array_position" => {
+                let (Some(list), Some(one)) = (text(0), text(1)) else { return null };
+                let at = elements(list).iter().position(|element| element == one);
+                at.map_or(Datum::Null, |at| Datum::Int4(at as i32 + 1))
+            }
+            "array_length" | "array_upper" | "cardinality" => match elements(text(0).unwrap_or("")).len() {
+                0 => Datum::Null,
+                length => Datum::Int4(length as i32),
+            },
+            "array_to_string" => {
+                let (Some(list), Some(between)) = (text(0), text(1)) else { return null };
+                Datum::text(elements(list).join(between))
+            }
+            "current_schemas" => {
+                let implied = args.first() == Some(&Datum::Bool(true));
+                Datum::text(if implied { "{pg_catalog,public}" } else { "{public}" })
+            }
+            "current_setting" => {
+                let name = text(0).unwrap_or("");
+                match crate::settings::Settings::default().get(name) {
+                    Some(value) => Datum::text(value),
+                    None if args.get(1) == Some(&Datum::Bool(true)) => Datum::Null,
+                    None => {
+                        let message = format!("unrecognized configuration parameter \"{name}\"");
+                        return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+                    }
+                }
+            }
+            "format_type" => whole(0).map_or(Datum::Null, |oid| Datum::text(format_type(oid, whole(1)))),
+            "pg_encoding_to_char" => Datum::text(if whole(0) == Some(6) { "UTF8" } else { "" }),
+            "pg_get_constraintdef" => {
+                let found = whole(0).and_then(|id| catalog.index(id));
+                some(found.map(|(table, index)| {
+                    let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
+                    format!("{kind} ({})", parts(table, index, false))
+                }))
+            }
+            // Expressions are kept as text.
+            "pg_get_expr" => args.first().cloned().unwrap_or(Datum::Null),
+            "pg_get_indexdef" => some(whole(0).and_then(|id| catalog.index_definition(id, whole(1).unwrap_or(0)))),
+            "pg_get_userbyid" | "regrole" => Datum::text(match whole(0) {
+                Some(id) if id == i64::from(super::OWNER) => facts.user.clone(),
+                id => format!("unknown (OID={})", id.unwrap_or(0)),
+            }),
+            "pg_is_in_recovery" | "pg_is_other_temp_schema" | "pg_relation_is_publishable" => Datum::Bool(false),
+            "pg_my_temp_schema" => Datum::Int4(0),
+            "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" | "txid_current" => Datum::Int8(0),
+            "pg_size_pretty" => Datum::text(match whole(0).unwrap_or(0) {
+                n if n.abs() < 10 << 10 => format!("{n} bytes"),
+                n if n.abs() < 10 << 20 => format!("{} kB", n >> 10),
+                n if n.abs() < 10 << 30 => format!("{} MB", n >> 20),
+                n => format!("{} GB", n >> 30),
+            }),
+            "pg_table_is_visible" => {
+                let id = whole(0).unwrap_or(0);
+                let system = super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id);
+                let mine = || catalog.table(id).is_some() || catalog.index(id).is_some();
+                Datum::Bool(system.map_or_else(mine, |(schema, _)| *schema == "pg_catalog"))
+            }
+            "quote_ident" => some(text(0).map(quoted)),
+            "quote_literal" => some(text(0).map(|text| format!("'{}'", text.replace('\'', "''")))),
+            "regclass of name" | "to_regclass" => {
+                let name = text(0).unwrap_or("");
+                match (catalog.relation_id(name), name.trim().parse::<i32>()) {
+                    (Some(id), _) => Datum::Int4(id as i32),
+                    (None, Ok(id)) => Datum::Int4(id),
+                    (None, _) if self.name == "to_regclass" => Datum::Null,
+                    (None, _) => {
+                        let message = format!("relation \"{name}\" does not exist");
+                        return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+                    }
+                }
+            }
+            "regclass of oid" => {
+                let id = whole(0).unwrap_or(0);
+                let name = catalog.relation_name(id);
+                Datum::text(name.unwrap_or_else(|| if id == 0 { "-".into() } else { id.to_string() }))
+            }
+            "regnamespace" => Datum::text(match whole(0) {
+                Some(11) => "pg_catalog".into(),
+                Some(2200) => "public".into(),
+                Some(13184) => "information_schema".into(),
+                id => id.unwrap_or(0).to_string(),
+            }),
+            "regtype of oid" => Datum::text(format_type(whole(0).unwrap_or(0), None)),
+            "regtype of name" => {
+                let name = text(0).unwrap_or("").trim();
+                match (super::catalog_tables::type_named(name), name.parse::<i32>()) {
+                    (Some(oid), _) => Datum::Int4(oid as i32),
+                    (None, Ok(id)) => Datum::Int4(id),
+                    (None, _) => {
+                        return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist")));
+                    }
+                }
+            }
+            "regproc" => Datum::text(whole(0).map_or_else(|| "-".into(), |id| id.to_string())),
+            name if name.starts_with("has_") || name.ends_with("_visible") || name == "pg_has_role" => {
+                Datum::Bool(true)
+            }
+            // Descriptions, sources of functions and the like: nothing has one.
+            _ => Datum::Null,
+        })
+    }
+}
+
+/// The elements of a list as PostgreSQL prints it: `{a,b}`, or `1 2` for a vector.
+fn elements(list: &str) -> Vec<String> {
+    let Some(inner) = list.trim().strip_prefix('{').and_then(|list| list.strip_suffix('}')) else {
+        return list.split_whitespace().map(str::to_owned).collect();
+    };
+    let (mut out, mut part, mut quoted, mut any) = (Vec::new(), String::new(), false, false);
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        any = true;
+        match c {
+            '\\' => part.extend(chars.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => out.push(std::mem::take(&mut part)),
+            c => part.push(c),
+        }
+    }
+    if any {
+        out.push(part);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_halving() {
+        assert!(FUNCTIONS.is_sorted_by_key(|(name, ..)| *name));
+        assert!(SystemFunction::find("pg_get_indexdef").is_some_and(|function| function.looks));
+        assert!(SystemFunction::find("sin").is_none());
+    }
+
+    #[test]
+    fn lists_are_read_as_they_are_printed() {
+        assert_eq!(elements("{a,\"b,\\\"c\",d}"), ["a", "b,\"c", "d"]);
+        assert_eq!(elements("1 2"), ["1", "2"]);
+        assert!(elements("{}").is_empty() && elements("").is_empty());
+    }
+
+    #[test]
+    fn types_are_shown_with_their_modifiers() {
+        for (oid, modifier, shown) in [
+            (1043, 34, "character varying(30)"),
+            (1700, (10 << 16) + 2 + 4, "numeric(10,2)"),
+            (23, -1, "integer"),
+            (1042, 7, "character(3)"),
+            (1007, -1, "integer[]"),
+            (19, -1, "name"),
+        ] {
+            assert_eq!(format_type(oid, Some(modifier)), shown);
+        }
+    }
+}

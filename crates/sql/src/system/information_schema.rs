@@ -1,0 +1,155 @@
+//! The rows of `information_schema`.
+
+use super::describe::default_of;
+use super::{Rows, World, Writer};
+use crate::types::Type;
+
+pub(super) fn rows_of(name: &str) -> Option<Rows> {
+    Some(match name {
+        "columns" => columns,
+        "key_column_usage" => key_column_usage,
+        "schemata" => schemata,
+        "table_constraints" => table_constraints,
+        "tables" => tables,
+        _ => return None,
+    })
+}
+
+fn tables(world: &World<'_>, out: &mut Writer<'_>) {
+    let database = world.facts.database.as_str();
+    for table in &world.catalog.tables {
+        out.row(&[
+            ("table_catalog", database.into()),
+            ("table_schema", "public".into()),
+            ("table_name", table.name.as_str().into()),
+            ("table_type", "BASE TABLE".into()),
+            ("is_insertable_into", true.into()),
+            ("is_typed", false.into()),
+        ]);
+    }
+    for (schema, table) in super::TABLES.iter() {
+        out.row(&[
+            ("table_catalog", database.into()),
+            ("table_schema", (*schema).into()),
+            ("table_name", table.name.as_str().into()),
+            ("table_type", "VIEW".into()),
+            ("is_insertable_into", false.into()),
+            ("is_typed", false.into()),
+        ]);
+    }
+}
+
+fn columns(world: &World<'_>, out: &mut Writer<'_>) {
+    let database = world.facts.database.as_str();
+    let mine = world.catalog.tables.iter().map(|table| ("public", table));
+    for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table))) {
+        for (at, column) in table.columns.iter().enumerate() {
+            let (precision, radix, scale) = match column.ty {
+                Type::Int2 => (Some(16), Some(2), Some(0)),
+                Type::Int4 => (Some(32), Some(2), Some(0)),
+                Type::Int8 => (Some(64), Some(2), Some(0)),
+                Type::Float8 => (Some(53), Some(2), None),
+                Type::Numeric(Some((precision, scale))) => (Some(precision.into()), Some(10), Some(scale.into())),
+                Type::Numeric(None) => (None, Some(10), None),
+                _ => (None, None, None),
+            };
+            let length = match column.ty {
+                Type::Varchar(length) => length,
+                Type::Char(length) => Some(length),
+                _ => None,
+            };
+            let datetime = match column.ty {
+                Type::Timestamp | Type::TimestampTz => Some(6),
+                Type::Date => Some(0),
+                _ => None,
+            };
+            let udt = match column.ty {
+                Type::Bool => "bool",
+                Type::Int2 => "int2",
+                Type::Int4 => "int4",
+                Type::Int8 => "int8",
+                Type::Float8 => "float8",
+                Type::Varchar(_) => "varchar",
+                Type::Char(_) => "bpchar",
+                Type::Timestamp => "timestamp",
+                Type::TimestampTz => "timestamptz",
+                other => other.name(),
+            };
+            out.row(&[
+                ("table_catalog", database.into()),
+                ("table_schema", schema.into()),
+                ("table_name", table.name.as_str().into()),
+                ("column_name", column.name.as_str().into()),
+                ("ordinal_position", (at as i32 + 1).into()),
+                ("column_default", default_of(column).into()),
+                ("is_nullable", (!column.not_null).into()),
+                ("data_type", column.ty.name().into()),
+                ("character_maximum_length", length.into()),
+                ("numeric_precision", precision.into()),
+                ("numeric_precision_radix", radix.into()),
+                ("numeric_scale", scale.into()),
+                ("datetime_precision", datetime.into()),
+                ("udt_catalog", database.into()),
+                ("udt_schema", "pg_catalog".into()),
+                ("udt_name", udt.into()),
+                ("dtd_identifier", (at + 1).to_string().into()),
+                ("is_self_referencing", false.into()),
+                ("is_identity", false.into()),
+                ("identity_cycle", false.into()),
+                ("is_generated", "NEVER".into()),
+                ("is_updatable", true.into()),
+            ]);
+        }
+    }
+}
+
+fn schemata(world: &World<'_>, out: &mut Writer<'_>) {
+    for name in ["pg_catalog", "public", "information_schema"] {
+        out.row(&[
+            ("catalog_name", world.facts.database.as_str().into()),
+            ("schema_name", name.into()),
+            ("schema_owner", world.facts.user.as_str().into()),
+        ]);
+    }
+}
+
+fn table_constraints(world: &World<'_>, out: &mut Writer<'_>) {
+    let database = world.facts.database.as_str();
+    for table in &world.catalog.tables {
+        for index in table.constraints() {
+            let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
+            out.row(&[
+                ("constraint_catalog", database.into()),
+                ("constraint_schema", "public".into()),
+                ("constraint_name", index.name.as_str().into()),
+                ("table_catalog", database.into()),
+                ("table_schema", "public".into()),
+                ("table_name", table.name.as_str().into()),
+                ("constraint_type", kind.into()),
+                ("is_deferrable", false.into()),
+                ("initially_deferred", false.into()),
+                ("enforced", true.into()),
+            ]);
+        }
+    }
+}
+
+fn key_column_usage(world: &World<'_>, out: &mut Writer<'_>) {
+    let database = world.facts.database.as_str();
+    for table in &world.catalog.tables {
+        for index in table.constraints() {
+            for (at, part) in index.columns.iter().enumerate() {
+                out.row(&[
+                    ("constraint_catalog", database.into()),
+                    ("constraint_schema", "public".into()),
+                    ("constraint_name", index.name.as_str().into()),
+                    ("table_catalog", database.into()),
+                    ("table_schema", "public".into()),
+                    ("table_name", table.name.as_str().into()),
+                    ("column_name", table.columns[part.column as usize].name.as_str().into()),
+                    ("ordinal_position", (at as i32 + 1).into()),
+                ]);
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The columns of the system tables, as PostgreSQL 15 has them: `name:type`, `?` where NULL is allowed.
+//!
+//! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l` integers by width, `f` a float,
+//! `z` a timestamp with time zone.
+
+/// One table: its schema, its name, its id, its columns.
+pub(super) type Layout = (&'static str, &'static str, u32, &'static str);
+
+pub(super) const LAYOUTS: &[Layout] = &[
+    ("pg_catalog", "pg_am", 2601, "oid:o amname:t amhandler:o amtype:t"),
+    ("pg_catalog", "pg_attrdef", 2604, "oid:o adrelid:o adnum:s adbin:t"),
+    (
+        "pg_catalog",
+        "pg_attribute",
+        1249,
+        "attrelid:o attname:t atttypid:o attstattarget:i attlen:s attnum:s attndims:i attcacheoff:i atttypmod:i \
+         attbyval:b attalign:t attstorage:t attcompression:t attnotnull:b atthasdef:b atthasmissing:b attidentity:t \
+         attgenerated:t attisdropped:b attislocal:b attinhcount:i attcollation:o attacl:t? attoptions:t? \
+         attfdwoptions:t? attmissingval:t?",
+    ),
+    ("pg_catalog", "pg_auth_members", 1261, "roleid:o member:o grantor:o admin_option:b"),
+    (
+        "pg_catalog",
+        "pg_authid",
+        1260,
+        "oid:o rolname:t rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b \
+         rolbypassrls:b rolconnlimit:i rolpassword:t? rolvaliduntil:z?",
+    ),
+    ("pg_catalog", "pg_cast", 2605, "oid:o castsource:o casttarget:o castfunc:o castcontext:t castmethod:t"),
+    (
+        "pg_catalog",
+        "pg_class",
+        1259,
+        "oid:o relname:t relnamespace:o reltype:o reloftype:o relowner:o relam:o relfilenode:o reltablespace:o \
+         relpages:i reltuples:f relallvisible:i reltoastrelid:o relhasindex:b relisshared:b relpersistence:t relkind:t \
+         relnatts:s relchecks:s relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b \
+         relispopulated:b relreplident:t relispartition:b relrewrite:o relfrozenxid:o relminmxid:o relacl:t? \
+         reloptions:t? relpartbound:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_collation",
+        3456,
+        "oid:o collname:t collnamespace:o collowner:o collprovider:t collisdeterministic:b collencoding:i \
+         collcollate:t? collctype:t? colliculocale:t? collversion:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_constraint",
+        2606,
+        "oid:o conname:t connamespace:o contype:t condeferrable:b condeferred:b convalidated:b conrelid:o contypid:o \
+         conindid:o conparentid:o confrelid:o confupdtype:t confdeltype:t confmatchtype:t conislocal:b coninhcount:i \
+         connoinherit:b conkey:t? confkey:t? conpfeqop:t? conppeqop:t? conffeqop:t? confdelsetcols:t? conexclop:t? \
+         conbin:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_database",
+        1262,
+        "oid:o datname:t datdba:o encoding:i datlocprovider:t datistemplate:b datallowconn:b datconnlimit:i \
+         datfrozenxid:o datminmxid:o dattablespace:o datcollate:t datctype:t daticulocale:t? datcollversion:t? \
+         datacl:t?",
+    ),
+    ("pg_catalog", "pg_depend", 2608, "classid:o objid:o objsubid:i refclassid:o refobjid:o refobjsubid:i deptype:t"),
+    ("pg_catalog", "pg_description", 2609, "objoid:o classoid:o objsubid:i description:t"),
+    ("pg_catalog", "pg_enum", 3501, "oid:o enumtypid:o enumsortorder:f enumlabel:t"),
+    ("pg_catalog", "pg_event_trigger", 3466, "oid:o evtname:t evtevent:t evtowner:o evtfoid:o evtenabled:t evttags:t?"),
+    (
+        "pg_catalog",
+        "pg_extension",
+        3079,
+        "oid:o extname:t extowner:o extnamespace:o extrelocatable:b extversion:t extconfig:t? extcondition:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_foreign_server",
+        1417,
+        "oid:o srvname:t srvowner:o srvfdw:o srvtype:t? srvversion:t? srvacl:t? srvoptions:t?",
+    ),
+    ("pg_catalog", "pg_foreign_table", 3118, "ftrelid:o ftserver:o ftoptions:t?"),
+    (
+        "pg_catalog",
+        "pg_index",
+        2610,
+        "indexrelid:o indrelid:o indnatts:s indnkeyatts:s indisunique:b indnullsnotdistinct:b indisprimary:b \
+         indisexclusion:b indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b \
+         indisreplident:b indkey:t indcollation:t indclass:t indoption:t indexprs:t? indpred:t?",
+    ),
+    ("pg_catalog", "pg_indexes", 12043, "schemaname:t? tablename:t? indexname:t? tablespace:t? indexdef:t?"),
+    ("pg_catalog", "pg_inherits", 2611, "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b"),
+    (
+        "pg_catalog",
+        "pg_language",
+        2612,
+        "oid:o lanname:t lanowner:o lanispl:b lanpltrusted:b lanplcallfoid:o laninline:o lanvalidator:o lanacl:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_locks",
+        12073,
+        "locktype:t? database:o? relation:o? page:i? tuple:s? virtualxid:t? transactionid:o? classid:o? objid:o? \
+         objsubid:s? virtualtransaction:t? pid:i? mode:t? granted:b fastpath:b waitstart:z?",
+    ),
+    (
+        "pg_catalog",
+        "pg_matviews",
+        12038,
+        "schemaname:t? matviewname:t? matviewowner:t? tablespace:t? hasindexes:b ispopulated:b definition:t?",
+    ),
+    ("pg_catalog", "pg_namespace", 2615, "oid:o nspname:t nspowner:o nspacl:t?"),
+    (
+        "pg_catalog",
+        "pg_partitioned_table",
+        3350,
+        "partrelid:o partstrat:t partnatts:s partdefid:o partattrs:t partclass:t partcollation:t partexprs:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_policy",
+        3256,
+        "oid:o polname:t polrelid:o polcmd:t polpermissive:b polroles:t polqual:t? polwithcheck:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_proc",
+        1255,
+        "oid:o proname:t pronamespace:o proowner:o prolang:o procost:f prorows:f provariadic:o prosupport:o prokind:t \
+         prosecdef:b proleakproof:b proisstrict:b proretset:b provolatile:t proparallel:t pronargs:s pronargdefaults:s \
+         prorettype:o proargtypes:t proallargtypes:t? proargmodes:t? proargnames:t? proargdefaults:t? protrftypes:t? \
+         prosrc:t probin:t? prosqlbody:t? proconfig:t? proacl:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_publication",
+        6104,
+        "oid:o pubname:t pubowner:o puballtables:b pubinsert:b pubupdate:b pubdelete:b pubtruncate:b pubviaroot:b",
+    ),
+    ("pg_catalog", "pg_publication_namespace", 6237, "oid:o pnpubid:o pnnspid:o"),
+    ("pg_catalog", "pg_publication_rel", 6106, "oid:o prpubid:o prrelid:o prqual:t? prattrs:t?"),
+    (
+        "pg_catalog",
+        "pg_range",
+        3541,
+        "rngtypid:o rngsubtype:o rngmultitypid:o rngcollation:o rngsubopc:o rngcanonical:o rngsubdiff:o",
+    ),
+    (
+        "pg_catalog",
+        "pg_rewrite",
+        2618,
+        "oid:o rulename:t ev_class:o ev_type:t ev_enabled:t is_instead:b ev_qual:t ev_action:t",
+    ),
+    (
+        "pg_catalog",
+        "pg_roles",
+        12000,
+        "rolname:t? rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b \
+         rolconnlimit:i? rolpassword:t? rolvaliduntil:z? rolbypassrls:b rolconfig:t? oid:o?",
+    ),
+    (
+        "pg_catalog",
+        "pg_sequence",
+        2224,
+        "seqrelid:o seqtypid:o seqstart:l seqincrement:l seqmax:l seqmin:l seqcache:l seqcycle:b",
+    ),
+    (
+        "pg_catalog",
+        "pg_settings",
+        12104,
+        "name:t? setting:t? unit:t? category:t? short_desc:t? extra_desc:t? context:t? vartype:t? source:t? min_val:t? \
+         max_val:t? enumvals:t? boot_val:t? reset_val:t? sourcefile:t? sourceline:i? pending_restart:b",
+    ),
+    ("pg_catalog", "pg_shdescription", 2396, "objoid:o classoid:o description:t"),
+    (
+        "pg_catalog",
+        "pg_stat_activity",
+        12222,
+        "datid:o? datname:t? pid:i? leader_pid:i? usesysid:o? usename:t? application_name:t? client_addr:t? \
+         client_hostname:t? client_port:i? backend_start:z? xact_start:z? query_start:z? state_change:z? \
+         wait_event_type:t? wait_event:t? state:t? backend_xid:o? backend_xmin:o? query_id:l? query:t? backend_type:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_statistic_ext",
+        3381,
+        "oid:o stxrelid:o stxname:t stxnamespace:o stxowner:o stxstattarget:i stxkeys:t stxkind:t stxexprs:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_tables",
+        12033,
+        "schemaname:t? tablename:t? tableowner:t? tablespace:t? hasindexes:b hasrules:b hastriggers:b rowsecurity:b",
+    ),
+    ("pg_catalog", "pg_tablespace", 1213, "oid:o spcname:t spcowner:o spcacl:t? spcoptions:t?"),
+    (
+        "pg_catalog",
+        "pg_trigger",
+        2620,
+        "oid:o tgrelid:o tgparentid:o tgname:t tgfoid:o tgtype:s tgenabled:t tgisinternal:b tgconstrrelid:o \
+         tgconstrindid:o tgconstraint:o tgdeferrable:b tginitdeferred:b tgnargs:s tgattr:t tgargs:t tgqual:t? \
+         tgoldtable:t? tgnewtable:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_type",
+        1247,
+        "oid:o typname:t typnamespace:o typowner:o typlen:s typbyval:b typtype:t typcategory:t typispreferred:b \
+         typisdefined:b typdelim:t typrelid:o typsubscript:o typelem:o typarray:o typinput:o typoutput:o typreceive:o \
+         typsend:o typmodin:o typmodout:o typanalyze:o typalign:t typstorage:t typnotnull:b typbasetype:o typtypmod:i \
+         typndims:i typcollation:o typdefaultbin:t? typdefault:t? typacl:t?",
+    ),
+    (
+        "pg_catalog",
+        "pg_user",
+        12014,
+        "usename:t? usesysid:o? usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t? valuntil:z? useconfig:t?",
+    ),
+    ("pg_catalog", "pg_views", 12028, "schemaname:t? viewname:t? viewowner:t? definition:t?"),
+    (
+        "information_schema",
+        "columns",
+        13295,
+        "table_catalog:t? table_schema:t? table_name:t? column_name:t? ordinal_position:i? column_default:t? \
+         is_nullable:t? data_type:t? character_maximum_length:i? character_octet_length:i? numeric_precision:i? \
+         numeric_precision_radix:i? numeric_scale:i? datetime_precision:i? interval_type:t? interval_precision:i? \
+         character_set_catalog:t? character_set_schema:t? character_set_name:t? collation_catalog:t? \
+         collation_schema:t? collation_name:t? domain_catalog:t? domain_schema:t? domain_name:t? udt_catalog:t? \
+         udt_schema:t? udt_name:t? scope_catalog:t? scope_schema:t? scope_name:t? maximum_cardinality:i? \
+         dtd_identifier:t? is_self_referencing:t? is_identity:t? identity_generation:t? identity_start:t? \
+         identity_increment:t? identity_maximum:t? identity_minimum:t? identity_cycle:t? is_generated:t? \
+         generation_expression:t? is_updatable:t?",
+    ),
+    (
+        "information_schema",
+        "constraint_column_usage",
+        13300,
+        "table_catalog:t? table_schema:t? table_name:t? column_name:t? constraint_catalog:t? constraint_schema:t? \
+         constraint_name:t?",
+    ),
+    (
+        "information_schema",
+        "key_column_usage",
+        13329,
+        "constraint_catalog:t? constraint_schema:t? constraint_name:t? table_catalog:t? table_schema:t? table_name:t? \
+         column_name:t? ordinal_position:i? position_in_unique_constraint:i?",
+    ),
+    (
+        "information_schema",
+        "referential_constraints",
+        13339,
+        "constraint_catalog:t? constraint_schema:t? constraint_name:t? unique_constraint_catalog:t? \
+         unique_constraint_schema:t? unique_constraint_name:t? match_option:t? update_rule:t? delete_rule:t?",
+    ),
+    (
+        "information_schema",
+        "routines",
+        13377,
+        "specific_catalog:t? specific_schema:t? specific_name:t? routine_catalog:t? routine_schema:t? routine_name:t? \
+         routine_type:t? module_catalog:t? module_schema:t? module_name:t? udt_catalog:t? udt_schema:t? udt_name:t? \
+         data_type:t? character_maximum_length:i? character_octet_length:i? character_set_catalog:t? \
+         character_set_schema:t? character_set_name:t? collation_catalog:t? collation_schema:t? collation_name:t? \
+         numeric_precision:i? numeric_precision_radix:i? numeric_scale:i? datetime_precision:i? interval_type:t? \
+         interval_precision:i? type_udt_catalog:t? type_udt_schema:t? type_udt_name:t? scope_catalog:t? scope_schema:t? \
+         scope_name:t? maximum_cardinality:i? dtd_identifier:t? routine_body:t? routine_definition:t? external_name:t? \
+         external_language:t? parameter_style:t? is_deterministic:t? sql_data_access:t? is_null_call:t? sql_path:t? \
+         schema_level_routine:t? max_dynamic_result_sets:i? is_user_defined_cast:t? is_implicitly_invocable:t? \
+         security_type:t? to_sql_specific_catalog:t? to_sql_specific_schema:t? to_sql_specific_name:t? as_locator:t? \
+         created:z? last_altered:z? new_savepoint_level:t? is_udt_dependent:t? result_cast_from_data_type:t? \
+         result_cast_as_locator:t? result_cast_char_max_length:i? result_cast_char_octet_length:i? \
+         result_cast_char_set_catalog:t? result_cast_char_set_schema:t? result_cast_char_set_name:t? \
+         result_cast_collation_catalog:t? result_cast_collation_schema:t? result_cast_collation_name:t? \
+         result_cast_numeric_precision:i? result_cast_numeric_precision_radix:i? result_cast_numeric_scale:i? \
+         result_cast_datetime_precision:i? result_cast_interval_type:t? result_cast_interval_precision:i? \
+         result_cast_type_udt_catalog:t? result_cast_type_udt_schema:t? result_cast_type_udt_name:t? \
+         result_cast_scope_catalog:t? result_cast_scope_schema:t? result_cast_scope_name:t? \
+         result_cast_maximum_cardinality:i? result_cast_dtd_identifier:t?",
+    ),
+    (
+        "information_schema",
+        "schemata",
+        13382,
+        "catalog_name:t? schema_name:t? schema_owner:t? default_character_set_catalog:t? \
+         default_character_set_schema:t? default_character_set_name:t? sql_path:t?",
+    ),
+    (
+        "information_schema",
+        "sequences",
+        13386,
+        "sequence_catalog:t? sequence_schema:t? sequence_name:t? data_type:t? numeric_precision:i? \
+         numeric_precision_radix:i? numeric_scale:i? start_value:t? minimum_value:t? maximum_value:t? increment:t? \
+         cycle_option:t?",
+    ),
+    (
+        "information_schema",
+        "table_constraints",
+        13411,
+        "constraint_catalog:t? constraint_schema:t? constraint_name:t? table_catalog:t? table_schema:t? table_name:t? \
+         constraint_type:t? is_deferrable:t? initially_deferred:t? enforced:t? nulls_distinct:t?",
+    ),
+    (
+        "information_schema",
+        "tables",
+        13425,
+        "table_catalog:t? table_schema:t? table_name:t? table_type:t? self_referencing_column_name:t? \
+         reference_generation:t? user_defined_type_catalog:t? user_defined_type_schema:t? user_defined_type_name:t? \
+         is_insertable_into:t? is_typed:t? commit_action:t?",
+    ),
+    (
+        "information_schema",
+        "triggers",
+        13440,
+        "trigger_catalog:t? trigger_schema:t? trigger_name:t? event_manipulation:t? event_object_catalog:t? \
+         event_object_schema:t? event_object_table:t? action_order:i? action_condition:t? action_statement:t? \
+         action_orientation:t? action_timing:t? action_reference_old_table:t? action_reference_new_table:t? \
+         action_reference_old_row:t? action_reference_new_row:t? created:z?",
+    ),
+    (
+        "information_schema",
+        "views",
+        13483,
+        "table_catalog:t? table_schema:t? table_name:t? view_definition:t? check_option:t? is_updatable:t? \
+         is_insertable_into:t? is_trigger_updatable:t? is_trigger_deletable:t? is_trigger_insertable_into:t?",
+    ),
+];

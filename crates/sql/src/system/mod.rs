@@ -1,0 +1,226 @@
+//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them.
+//!
+//! They are stored nowhere. A scan of one makes its rows from the descriptors that its transaction sees, so that they are as
+//! transactional as the tables they tell of. Their ids are PostgreSQL's, all below those of users' tables, and they have no fence:
+//! nothing can change them.
+//!
+//! Many tables of PostgreSQL's are here and empty ([`is_always_empty`]): what they would tell of does not exist. Object ids are
+//! integers, and lists are texts as PostgreSQL prints them, because neither type exists here.
+//!
+//! Not done: rows for the system tables themselves; functions, operators and casts (`pg_proc` and its like are empty); privileges.
+
+mod activity;
+mod catalog_tables;
+mod describe;
+mod information_schema;
+mod layout;
+
+pub use activity::{Activity, Surroundings, Waiting};
+pub use describe::{Catalog, SystemFunction};
+
+use crate::catalog::{ColumnDef, Table};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::Facts;
+use crate::kv;
+use crate::types::Type;
+use layout::LAYOUTS;
+use meridian_txn::{Lock, Transaction};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// Ids of users' tables begin here.
+const FIRST_USER_ID: u32 = 16384;
+
+pub(crate) const PG_CATALOG: u32 = 11;
+pub(crate) const PUBLIC: u32 = 2200;
+pub(crate) const INFORMATION_SCHEMA: u32 = 13184;
+/// The one role: the user of the session that asks.
+pub(crate) const OWNER: i32 = 10;
+
+static TABLES: LazyLock<Vec<(&'static str, Arc<Table>)>> = LazyLock::new(|| {
+    LAYOUTS
+        .iter()
+        .map(|(schema, name, id, columns)| {
+            let columns = columns.split_whitespace().map(column).collect();
+            (*schema, Arc::new(Table::new(*id, name, columns)))
+        })
+        .collect()
+});
+
+fn column(spec: &str) -> ColumnDef {
+    let (name, code) = spec.split_once(':').expect("invariant: a layout's columns have types");
+    let ty = match code.as_bytes()[0] {
+        b'o' | b'i' => Type::Int4,
+        b's' => Type::Int2,
+        b'l' => Type::Int8,
+        b'b' => Type::Bool,
+        b'f' => Type::Float8,
+        b'z' => Type::TimestampTz,
+        _ => Type::Text,
+    };
+    ColumnDef { name: name.into(), ty, not_null: !code.ends_with('?'), default: None }
+}
+
+/// Whether an id is a system table's.
+pub(crate) fn is_system(id: u32) -> bool {
+    id < FIRST_USER_ID
+}
+
+/// The system table of a name: with its schema, or without it when it is one of `pg_catalog`.
+pub(crate) fn find(name: &str) -> Option<Arc<Table>> {
+    let (schema, name) = name.split_once('.').unwrap_or(("pg_catalog", name));
+    TABLES.iter().find(|(other, table)| *other == schema && table.name == name).map(|(_, table)| table.clone())
+}
+
+/// Whether a table of `pg_catalog` or `information_schema` has no rows here and never will have, as long as what it would tell of
+/// does not exist.
+pub fn is_always_empty(name: &str) -> bool {
+    find(name).is_some_and(|table| rows_of(&table).is_none())
+}
+
+/// What rows are made from.
+pub(super) struct World<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) facts: &'a Facts,
+}
+
+type Rows = fn(&World<'_>, &mut Writer<'_>);
+
+fn rows_of(table: &Table) -> Option<Rows> {
+    // Names of the two schemas do not collide.
+    catalog_tables::rows_of(&table.name)
+        .or_else(|| information_schema::rows_of(&table.name))
+        .or_else(|| activity::rows_of(&table.name))
+}
+
+/// Collects the rows of a system table. A column that a row does not name is NULL where that is allowed, else zero, false or empty.
+pub(super) struct Writer<'t> {
+    table: &'t Table,
+    defaults: Vec<Datum>,
+    rows: Vec<Vec<Datum>>,
+}
+
+impl<'t> Writer<'t> {
+    fn new(table: &'t Table) -> Self {
+        let default = |column: &ColumnDef| match column.ty {
+            _ if !column.not_null => Datum::Null,
+            Type::Bool => Datum::Bool(false),
+            Type::Int2 => Datum::Int2(0),
+            Type::Int4 => Datum::Int4(0),
+            Type::Int8 => Datum::Int8(0),
+            Type::Float8 => Datum::Float8(0.0),
+            Type::Text => Datum::text(""),
+            _ => Datum::Null,
+        };
+        Writer { table, defaults: table.columns.iter().map(default).collect(), rows: Vec::new() }
+    }
+
+    pub(super) fn row(&mut self, values: &[(&str, Value<'_>)]) {
+        let mut row = self.defaults.clone();
+        for (name, value) in values {
+            let at = self.table.column(name);
+            debug_assert!(at.is_some(), "{} has no column {name}", self.table.name);
+            if let Some(at) = at {
+                row[at] = match (value, self.table.columns[at].ty) {
+                    (Value::Text(text), _) => Datum::text(text),
+                    (Value::Own(text), _) => Datum::text(text),
+                    (Value::Bool(b), Type::Text) => Datum::text(if *b { "YES" } else { "NO" }),
+                    (Value::Bool(b), _) => Datum::Bool(*b),
+                    (Value::Whole(n), Type::Int2) => Datum::Int2(*n as i16),
+                    (Value::Whole(n), Type::Int4) => Datum::Int4(*n as i32),
+                    (Value::Whole(n), Type::Float8) => Datum::Float8(*n as f64),
+                    (Value::Whole(n), _) => Datum::Int8(*n),
+                    (Value::Time(us), _) => Datum::TimestampTz(*us),
+                    (Value::Null, _) => Datum::Null,
+                };
+            }
+        }
+        self.rows.push(row);
+    }
+}
+
+/// A value of a row; its column decides the exact type.
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    Own(String),
+    Bool(bool),
+    Whole(i64),
+    Time(i64),
+    Null,
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Value::Text(text)
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Value::Own(text)
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(b: bool) -> Self {
+        Value::Bool(b)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(n: u32) -> Self {
+        Value::Whole(n.into())
+    }
+}
+
+impl From<i32> for Value<'_> {
+    fn from(n: i32) -> Self {
+        Value::Whole(n.into())
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// The rows of a system table as a transaction sees them.
+pub(crate) async fn rows(txn: &mut dyn Transaction, table: &Table, facts: &Facts) -> Result<Vec<Vec<Datum>>, SqlError> {
+    let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
+    let catalog = load(txn).await?;
+    let mut writer = Writer::new(table);
+    rows(&World { catalog: &catalog, facts }, &mut writer);
+    Ok(writer.rows)
+}
+
+/// Every table as a transaction sees it, in the order of their names.
+pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
+    let mut tables = BTreeMap::new();
+    let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));
+    while let Some(range) = rest {
+        let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
+        for (_, value) in &chunk.rows {
+            let table = Table::decode(value)?;
+            tables.insert(table.name.clone(), Arc::new(table));
+        }
+        rest = chunk.rest;
+    }
+    Ok(Catalog { tables: tables.into_values().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_find_their_tables() {
+        assert_eq!(find("pg_class").map(|table| table.id), Some(1259));
+        assert_eq!(find("pg_catalog.pg_class").map(|table| table.id), Some(1259));
+        assert!(find("information_schema.tables").is_some());
+        assert!(find("tables").is_none(), "information_schema is not in the search path");
+        assert!(is_always_empty("pg_policy") && !is_always_empty("pg_class") && !is_always_empty("city"));
+        assert!(LAYOUTS.iter().all(|(_, _, id, _)| is_system(*id)));
+    }
+}
