@@ -57,7 +57,7 @@ pub fn write<T: Encode<()>>(kind: Kind, what: &T) -> Vec<u8> {
     bytes
 }
 
-/// The inverse of [`write`].
+/// The inverse of [`write()`].
 pub fn read<'b, T: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<T, String> {
     minicbor::decode(body(kind, bytes)?).map_err(|error| format!("it cannot be read: {error}"))
 }
