@@ -1,0 +1,200 @@
+//! The engine under a session over the wire: types, parameters, streaming, memory, cancellation.
+
+#[path = "../../pg/tests/common/mod.rs"]
+mod common;
+
+use common::Memory;
+use futures::{StreamExt, TryStreamExt, pin_mut};
+use meridian_analytic::{DataFusion, Options};
+use meridian_sql::Engine;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::NoTls;
+use tokio_postgres::types::Type;
+
+struct One(Arc<Engine>);
+
+impl meridian_pg::Databases for One {
+    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
+        (self.0.name() == name).then(|| self.0.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.0.name().to_owned()]
+    }
+}
+
+async fn start(options: Options) -> common::Running {
+    let analytic = DataFusion::new(options).expect("its threads start");
+    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+    common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
+}
+
+fn state(error: &tokio_postgres::Error) -> &str {
+    error.code().map_or("none", |code| code.code())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_type_passes_through_unharmed() {
+    let server = start(Options::default()).await;
+    let client = server.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE all_types (k int PRIMARY KEY, a bool, b smallint, c int, d bigint, e float8, f numeric, \
+             g numeric(12,3), h text, i varchar(9), j char(4), l bytea, m uuid, n date, o timestamp, p timestamptz);
+             INSERT INTO all_types VALUES (1, true, -32768, 2147483647, -9223372036854775808, '1.5e300', \
+             123456789012345.6789, 1.500, 'ü', 'v', 'c', '\\x00ff', '6ba7b810-9dad-11d1-80b4-00c04fd430c8', \
+             '1999-12-31', '2024-02-29 12:34:56.789', '0044-03-15 00:00:00+00'), (2, NULL, NULL, NULL, NULL, NULL, NULL, \
+             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        )
+        .await
+        .expect("rows");
+    // The own executor answers the first, the engine the second: the same rows, the same types.
+    let own = "SELECT * FROM all_types ORDER BY k";
+    let other = "SELECT x.* FROM (SELECT * FROM all_types) x JOIN (SELECT 1 AS one) y ON y.one = 1 ORDER BY k";
+    let shown = |rows: Vec<tokio_postgres::SimpleQueryMessage>| format!("{rows:?}");
+    let (own_text, other_text) = (client.simple_query(own).await, client.simple_query(other).await);
+    let own_text = shown(own_text.expect("rows"));
+    assert_eq!(own_text, shown(other_text.expect("rows")));
+    assert!(own_text.contains("6ba7b810-9dad-11d1-80b4-00c04fd430c8"), "{own_text}");
+    let (own, other) = (client.prepare(own).await.expect("own"), client.prepare(other).await.expect("other"));
+    let types = |prepared: &tokio_postgres::Statement| {
+        prepared.columns().iter().map(|column| (column.name().to_owned(), column.type_().clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(types(&own), types(&other));
+    let row = client.query(&other, &[]).await.expect("rows").swap_remove(0);
+    assert_eq!((row.get::<_, i16>("b"), row.get::<_, i64>("d")), (i16::MIN, i64::MIN));
+    assert_eq!((row.get::<_, f64>("e"), row.get::<_, Vec<u8>>("l")), (1.5e300, vec![0, 255]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_take_the_types_of_what_they_meet() {
+    let server = start(Options::default()).await;
+    let client = server.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE t (id int PRIMARY KEY, name text, big bigint, at timestamptz, price numeric(10,2));
+             INSERT INTO t VALUES (1, 'a', 10, '2024-01-01', 1.50), (2, 'b', 20, '2024-01-02', 2.50), (3, NULL, 30, NULL, NULL)",
+        )
+        .await
+        .expect("rows");
+    let sql = "SELECT a.id FROM t a JOIN t b ON a.id = b.id WHERE a.id < $1 + 1 AND a.name = $2 AND a.big IN ($3, 7) \
+               AND a.at > $4 AND a.price BETWEEN $5 AND 9 LIMIT $6";
+    let prepared = client.prepare(sql).await.expect("it is planned");
+    let wanted = [Type::INT4, Type::TEXT, Type::INT8, Type::TIMESTAMPTZ, Type::NUMERIC, Type::INT8];
+    assert_eq!(prepared.params(), wanted);
+    let sql = "SELECT a.id, $3::text FROM t a JOIN t b USING (id) WHERE a.id > $1 AND b.name = $2";
+    let rows = client.query(sql, &[&1i32, &"b", &"x"]).await.expect("rows");
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].get::<_, i32>(0), rows[0].get::<_, &str>(1)), (2, "x"));
+    // A statement runs again with other values.
+    let prepared = client.prepare("SELECT count(*) FROM t a, t b WHERE a.id = $1 AND b.id <> a.id").await.expect("ok");
+    for (id, count) in [(1, 2i64), (2, 2), (9, 0)] {
+        assert_eq!(client.query_one(&prepared, &[&id]).await.expect("a row").get::<_, i64>(0), count);
+    }
+    // The catalog changed under it.
+    client.batch_execute("ALTER TABLE t ADD COLUMN more int").await.expect("changed");
+    assert_eq!(client.query_one(&prepared, &[&1]).await.expect("a row").get::<_, i64>(0), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
+    let server = start(Options::default()).await;
+    let client = server.client().await;
+    client.batch_execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await.expect("rows");
+    client.batch_execute("BEGIN; INSERT INTO t VALUES (2)").await.expect("begun");
+    let count = "SELECT count(*) FROM t a JOIN t b ON a.id = b.id";
+    assert_eq!(client.query_one(count, &[]).await.expect("a row").get::<_, i64>(0), 2);
+    client.batch_execute("SAVEPOINT s").await.expect("a savepoint");
+    let failed = client.query("SELECT 1 / (a.id - a.id) FROM t a JOIN t b ON a.id = b.id", &[]).await;
+    assert_eq!(state(&failed.expect_err("division by zero")), "22012");
+    client.batch_execute("ROLLBACK TO s; INSERT INTO t VALUES (3)").await.expect("it goes on");
+    assert_eq!(client.query_one(count, &[]).await.expect("a row").get::<_, i64>(0), 3);
+    client.batch_execute("COMMIT").await.expect("committed");
+    assert_eq!(client.query_one(count, &[]).await.expect("a row").get::<_, i64>(0), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
+    let server = start(Options { memory_bytes: 4 << 20, threads: 1 }).await;
+    let client = server.client().await;
+    let sorted = "SELECT i, i::text || repeat('x', 50) FROM generate_series(1, 1000000) AS i ORDER BY 2 DESC";
+    let failed = client.query(sorted, &[]).await.expect_err("more than it may hold");
+    assert_eq!(state(&failed), "53200", "{failed:?}");
+    // What streams needs no such memory.
+    let rows =
+        client.query_raw("SELECT i + 1 FROM generate_series(1, 300000) AS i", None::<i32>).await.expect("it starts");
+    pin_mut!(rows);
+    let mut count = 0;
+    while rows.try_next().await.expect("a row").is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 300_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() {
+    let server = start(Options::default()).await;
+    let client = server.client().await;
+    client
+        .batch_execute("CREATE TABLE t (id int PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1); SAVEPOINT s")
+        .await
+        .expect("begun");
+    let token = client.cancel_token();
+    let endless = "SELECT count(*) FROM generate_series(1, 100000000) AS a, generate_series(1, 1000) AS b";
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        token.cancel_query(NoTls).await.expect("sent");
+    };
+    let (result, ()) = futures::join!(client.simple_query(endless), cancel);
+    assert_eq!(state(&result.expect_err("cancelled")), "57014");
+    client
+        .batch_execute("ROLLBACK TO s; INSERT INTO t VALUES (2); COMMIT")
+        .await
+        .expect("the transaction was not lost");
+    let rows = client.query("SELECT id FROM t ORDER BY id", &[]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
+    let server = start(Options { memory_bytes: 64 << 20, threads: 1 }).await;
+    for _ in 0..3 {
+        let client = server.client().await;
+        let sql = "SELECT a + b FROM generate_series(1, 1000000) AS a, generate_series(1, 1000) AS b";
+        let rows = client.query_raw(sql, None::<i32>).await.expect("it starts");
+        pin_mut!(rows);
+        assert!(rows.next().await.is_some_and(|row| row.is_ok()));
+    }
+    // The one thread is free again.
+    let client = server.client().await;
+    let one = client.query_one("SELECT max(i) FROM generate_series(1, 10) AS i", &[]);
+    let row = tokio::time::timeout(common::PATIENCE, one).await.expect("in time").expect("a row");
+    assert_eq!(row.get::<_, i64>(0), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_on_keys_narrow_a_scan() {
+    let server = start(Options::default()).await;
+    let client = server.client().await;
+    client
+        .batch_execute("CREATE TABLE t (a int, b int, c text, PRIMARY KEY (a, b)); CREATE INDEX t_c ON t (c)")
+        .await
+        .expect("a table");
+    for a in 0..20 {
+        let rows: Vec<String> = (0..50).map(|b| format!("({a}, {b}, 'c{}')", b % 5)).collect();
+        client.batch_execute(&format!("INSERT INTO t VALUES {}", rows.join(", "))).await.expect("rows");
+    }
+    for (condition, count) in [
+        ("x.a = 3", 50i64),
+        ("x.a = 3 AND x.b >= 10 AND x.b < 20", 10),
+        ("x.a IN (1, 2) AND x.b = 7", 2),
+        ("5 > x.a", 250),
+        ("x.c = 'c1' AND x.a = 1", 10),
+        ("x.a = 99", 0),
+        ("x.a = 3 OR x.b = 3", 69),
+    ] {
+        let sql = format!("SELECT count(*) FROM t x JOIN t y ON x.a = y.a AND x.b = y.b WHERE {condition}");
+        assert_eq!(client.query_one(&sql, &[]).await.expect("a row").get::<_, i64>(0), count, "{condition}");
+    }
+}
