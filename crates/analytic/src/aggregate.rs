@@ -24,6 +24,7 @@ pub(crate) fn find(name: &str, session: &SessionState) -> Option<Arc<AggregateUD
             Some(Arc::new(AggregateUDF::new_from_impl(Exact { average: name == "avg", inner, signature })))
         }
         "every" => inner("bool_and"),
+        "variance" | "var_samp" => inner("var"),
         // Their results are lists, which no client of ours could read.
         "array_agg" => None,
         name => inner(name),

@@ -139,6 +139,34 @@ fn is_subquery(expr: &Expr) -> bool {
     }
 }
 
+/// `x < ANY (SELECT …)` and `x < ALL (SELECT …)`, as a condition: what is unknown counts as false.
+fn quantified(left: Expr, op: BinaryOperator, right: &mut Expr, all: bool) -> Result<Expr, SqlError> {
+    let subquery = match take(right) {
+        Expr::Subquery(query) => query,
+        other => return Err(SqlError::unsupported(format!("ANY or ALL of {other}"))),
+    };
+    if all && op == BinaryOperator::NotEq {
+        return Ok(Expr::InSubquery { expr: Box::new(left), subquery, negated: true });
+    }
+    let text = "SELECT 1 FROM (SELECT 1) AS q (v) WHERE true";
+    let parsed = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
+        .try_with_sql(text)
+        .and_then(|mut parser| parser.parse_query());
+    let mut query = parsed.map_err(|error| SqlError::new("XX000", error.to_string()))?;
+    let column = Ident::with_quote('"', format!("v{MARK}"));
+    if let ast::SetExpr::Select(select) = &mut *query.body
+        && let [ast::TableWithJoins { relation: TableFactor::Derived { subquery: inner, alias: Some(alias), .. }, .. }] =
+            select.from.as_mut_slice()
+    {
+        *inner = subquery;
+        alias.name = apart(&alias.name);
+        alias.columns = vec![TableAliasColumnDef { name: column.clone(), data_type: None }];
+        let holds = Expr::BinaryOp { left: Box::new(left), op, right: Box::new(Expr::Identifier(column)) };
+        select.selection = Some(if all { Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(holds)))) } else { holds });
+    }
+    Ok(Expr::Exists { subquery: query, negated: all })
+}
+
 /// What a cast to one of PostgreSQL's types of objects is called.
 fn object_type(ty: &DataType) -> Option<&'static str> {
     let name = match ty {
@@ -331,6 +359,11 @@ impl Rewriter {
                         format: None,
                     };
                 }
+                // DataFusion's decimals have no room for such exponents.
+                Value::Number(digits, _) if digits.contains(['e', 'E']) => {
+                    let text = Expr::value(Value::SingleQuotedString(digits.clone()));
+                    *expr = call(&function::cast_name(Type::Numeric(None)), vec![text]);
+                }
                 Value::EscapedStringLiteral(text)
                 | Value::UnicodeStringLiteral(text)
                 | Value::NationalStringLiteral(text) => *expr = Expr::value(Value::SingleQuotedString(text.clone())),
@@ -364,6 +397,19 @@ impl Rewriter {
             }
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if !is_subquery(right) => {
                 *expr = negate(call("array_contains", vec![take(right), take(left)]), true);
+            }
+            Expr::AnyOp { left, compare_op, right, .. } if *compare_op != BinaryOperator::Eq => {
+                let op = compare_op.clone();
+                *expr = quantified(take(left), op, right, false)?;
+            }
+            Expr::AllOp { left, compare_op, right } => {
+                let op = compare_op.clone();
+                *expr = quantified(take(left), op, right, true)?;
+            }
+            Expr::SimilarTo { negated, expr: text, pattern, escape_char } => {
+                let mut args = vec![take(text), take(pattern)];
+                args.extend(escape_char.take().map(Expr::Value));
+                *expr = negate(call("similar to", args), *negated);
             }
             Expr::Collate { expr: inner, .. } => *expr = take(inner),
             Expr::Position { expr: what, r#in } => *expr = call("strpos", vec![take(r#in), take(what)]),
@@ -444,7 +490,18 @@ impl Rewriter {
             }
             Expr::Function(function) => {
                 let is_array = function.name.to_string().eq_ignore_ascii_case("array");
-                if is_array && let FunctionArguments::Subquery(query) = &function.args {
+                let is_mod =
+                    function.name.0.last().and_then(|part| part.as_ident()).map(fold).as_deref() == Some("mod");
+                if is_mod
+                    && let FunctionArguments::List(list) = &mut function.args
+                    && let [
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
+                    ] = list.args.as_mut_slice()
+                {
+                    let (left, right) = (Box::new(take(left)), Box::new(take(right)));
+                    *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Modulo, right }));
+                } else if is_array && let FunctionArguments::Subquery(query) = &function.args {
                     *expr = self.list_of((**query).clone())?;
                 } else {
                     self.function(function);
@@ -500,7 +557,8 @@ impl Rewriter {
     fn function(&mut self, function: &mut Function) {
         if let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) {
             function.name = plain(&name);
-            let positions = function.over.is_some() || matches!(name.as_str(), "round" | "nth_value" | "lag" | "lead");
+            let positions =
+                function.over.is_some() || matches!(name.as_str(), "round" | "trunc" | "nth_value" | "lag" | "lead");
             if positions && let FunctionArguments::List(list) = &mut function.args {
                 for arg in &mut list.args {
                     if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
@@ -563,6 +621,18 @@ impl VisitorMut for Rewriter {
         {
             query.order_by = None;
         }
+        if let Some(fetch) = query.fetch.take() {
+            if fetch.with_ties || fetch.percent {
+                return ControlFlow::Break(SqlError::unsupported("FETCH WITH TIES"));
+            }
+            let limit = fetch.quantity.unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
+            match &mut query.limit_clause {
+                Some(LimitClause::LimitOffset { limit: own, .. }) => *own = Some(limit),
+                none => {
+                    *none = Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
+                }
+            }
+        }
         if !query.locks.is_empty() {
             return ControlFlow::Break(SqlError::unsupported("FOR UPDATE over more than one plain table"));
         }
@@ -580,9 +650,6 @@ impl VisitorMut for Rewriter {
                 self.count(limit);
             }
             None => {}
-        }
-        if let Some(fetch) = &mut query.fetch {
-            fetch.quantity.iter_mut().for_each(|expr| self.count(expr));
         }
         if let Some(order) = &mut query.order_by
             && let ast::OrderByKind::Expressions(all) = &mut order.kind

@@ -91,16 +91,18 @@ fn of_schema(error: &SchemaError) -> SqlError {
         SchemaError::DuplicateUnqualifiedField { name } => {
             SqlError::new(state::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
         }
-        SchemaError::DuplicateQualifiedField { qualifier, name } => SqlError::new(
-            "42712",
-            format!("table name \"{}\" specified more than once (column \"{name}\")", shown(qualifier)),
-        ),
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
+            SqlError::new("42712", format!("table name \"{}\" specified more than once", shown(qualifier)))
+        }
     }
 }
 
 fn of_plan(message: &str) -> SqlError {
     let line = first_line(message);
     let has = |part: &str| message.contains(part);
+    if let Some(error) = nested(message) {
+        return error;
+    }
     if let Some(rest) = line.strip_prefix("Invalid function '") {
         let name = rest.split('\'').next().unwrap_or(rest);
         return SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
@@ -108,6 +110,18 @@ fn of_plan(message: &str) -> SqlError {
     }
     if has("No function matches") || has("does not support") && has("function") {
         return SqlError::new(state::UNDEFINED_FUNCTION, line);
+    }
+    if has("non-boolean predicate") {
+        return SqlError::new(state::TYPE_MISMATCH, "argument of WHERE must be type boolean").detail(line);
+    }
+    if let Some((before, _)) = message.split_once(" must appear in the GROUP BY clause")
+        && let Some((_, column)) = before.rsplit_once("column ")
+    {
+        let column = column.replace([crate::dialect::MARK, '"'], "");
+        return SqlError::new(
+            state::GROUPING,
+            format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+        );
     }
     if has("must appear in the GROUP BY clause")
         || has("must be in the GROUP BY")
@@ -143,7 +157,18 @@ fn of_plan(message: &str) -> SqlError {
     SqlError::new(state::FEATURE_NOT_SUPPORTED, line)
 }
 
+/// An error of ours that became part of a message on its way.
+fn nested(message: &str) -> Option<SqlError> {
+    let (_, ours) = message.split_once("External error: ")?;
+    let text = ours.strip_prefix(state::UNDEFINED_FUNCTION)?.strip_prefix(": ")?;
+    let text = text.split(". No function matches").next().unwrap_or(text);
+    Some(SqlError::new(state::UNDEFINED_FUNCTION, text))
+}
+
 fn of_execution(message: &str) -> SqlError {
+    if let Some(error) = nested(message) {
+        return error;
+    }
     if message.contains("more than one row") {
         return SqlError::new(
             state::CARDINALITY_VIOLATION,

@@ -238,7 +238,6 @@ const SHARED: &[&str] = &[
     "tanh",
     "to_hex",
     "translate",
-    "trunc",
 ];
 
 pub(crate) fn is_shared(name: &str) -> bool {
@@ -278,6 +277,67 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
         "current_date" => Some(ByRow::of(name, Type::Date, moment, |known, _| {
             meridian_sql::convert(Datum::TimestampTz(known.now_us), Type::Date, true)
         })),
+        "sign" => Some(ByRow::with(
+            name,
+            moment,
+            |args| {
+                let float = args.arg_fields.first().is_none_or(|field| base_type(field.data_type()) == Type::Float8);
+                Ok(value::field("", if float { Type::Float8 } else { Type::Numeric(None) }, true))
+            },
+            |_, args| {
+                Ok(match args {
+                    [Datum::Float8(x)] => Datum::Float8(if *x == 0.0 { 0.0 } else { x.signum() }),
+                    [Datum::Null] => Datum::Null,
+                    [number] => {
+                        let order = number.order(&Datum::Int4(0)) as i64;
+                        Datum::Numeric(order.into())
+                    }
+                    _ => return Err(undefined("sign", &[])),
+                })
+            },
+        )),
+        "trunc" => Some(ByRow::with(
+            name,
+            moment,
+            |args| {
+                let float = args.arg_fields.first().is_none_or(|field| base_type(field.data_type()) == Type::Float8);
+                let digits = args.scalar_arguments.get(1).copied().flatten();
+                Ok(match digits.and_then(|digits| i64::try_from(digits.clone()).ok()) {
+                    _ if float => value::field("", Type::Float8, true),
+                    Some(digits @ 0..=28) => Field::new("", DataType::Decimal128(38, digits as i8), true),
+                    _ if args.arg_fields.len() == 1 => Field::new("", DataType::Decimal128(38, 0), true),
+                    _ => value::field("", Type::Numeric(None), true),
+                })
+            },
+            |_, args| {
+                Ok(match args {
+                    [Datum::Float8(x)] => Datum::Float8(x.trunc()),
+                    [Datum::Null, ..] | [_, Datum::Null] => Datum::Null,
+                    [number, rest @ ..] => {
+                        let digits = rest.first().and_then(Datum::as_i64).unwrap_or(0).clamp(0, 28) as u32;
+                        let Datum::Numeric(exact) = meridian_sql::convert(number.clone(), Type::Numeric(None), true)?
+                        else {
+                            return Ok(Datum::Null);
+                        };
+                        Datum::Numeric(exact.trunc_with_scale(digits))
+                    }
+                    [] => return Err(undefined("trunc", &[])),
+                })
+            },
+        )),
+        "similar to" => Some(ByRow::of(name, Type::Bool, moment, |_, args| match args {
+            [Datum::Text(text), Datum::Text(pattern), rest @ ..] => {
+                let escape = match rest {
+                    [Datum::Text(escape)] => escape.chars().next(),
+                    _ => Some('\\'),
+                };
+                let pattern = similar(pattern, escape);
+                let found = regex::Regex::new(&pattern)
+                    .map_err(|_| SqlError::new("2201B", "invalid regular expression in SIMILAR TO"))?;
+                Ok(Datum::Bool(found.is_match(text)))
+            }
+            _ => Ok(Datum::Null),
+        })),
         // The direction of this cast depends on what is cast: an id has a name, a name has an id.
         "regclass" | "regtype" => {
             let of = |field: &FieldRef| if base_type(field.data_type()).is_text() { "name" } else { "oid" };
@@ -295,6 +355,29 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
         }
         _ => cast(name, moment).or_else(|| own(name, moment)).or_else(|| system(name, moment)),
     }
+}
+
+/// A pattern of SIMILAR TO as a regular expression.
+fn similar(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::from("(?s)^(?:");
+    let (mut chars, mut in_set) = (pattern.chars(), false);
+    while let Some(c) = chars.next() {
+        match c {
+            c if Some(c) == escape => {
+                if let Some(next) = chars.next() {
+                    out.push_str(&regex::escape(&next.to_string()));
+                }
+            }
+            '%' if !in_set => out.push_str(".*"),
+            '_' if !in_set => out.push('.'),
+            '.' | '^' | '$' | '\\' if !in_set => out.push_str(&regex::escape(&c.to_string())),
+            c => {
+                in_set = c == '[' || in_set && c != ']';
+                out.push(c);
+            }
+        }
+    }
+    out + ")$"
 }
 
 /// A literal.

@@ -97,6 +97,14 @@ impl ExprPlanner for Operators {
                 }
             }
         }
+        if is_comparison(&raw.op) && !comparable(&left, &right) || is_arithmetic(&raw.op) && !computable(&left, &right)
+        {
+            let name = |ty: &DataType| base_type(ty).name();
+            let message = format!("operator does not exist: {} {} {}", name(&left), raw.op, name(&right));
+            return Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message).hint(
+                "No operator matches the given name and argument types. You might need to add explicit type casts.",
+            )));
+        }
         if !is_arithmetic(&raw.op) {
             return Ok(PlannerResult::Original(raw));
         }
@@ -135,6 +143,25 @@ impl ExprPlanner for Operators {
         let call = ScalarFunction::new_udf(udf, vec![raw.left, raw.right]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
     }
+}
+
+/// Whether PostgreSQL compares values of two types; what is not one of our types is left to DataFusion.
+fn comparable(left: &DataType, right: &DataType) -> bool {
+    let (Some(l), Some(r)) = (settled(left), settled(right)) else { return true };
+    let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
+    l.base() == r.base() || l.is_text() && r.is_text() || l.is_number() && r.is_number() || in_time(l) && in_time(r)
+}
+
+fn computable(left: &DataType, right: &DataType) -> bool {
+    let (Some(l), Some(r)) = (settled(left), settled(right)) else { return true };
+    !(l.is_text() || r.is_text() || l == Type::Bool || r == Type::Bool || l == Type::Uuid || r == Type::Uuid)
+}
+
+/// The type, if it is one of ours for sure.
+fn settled(ty: &DataType) -> Option<Type> {
+    let ours = base_type(ty);
+    let text = matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    (ours != Type::Text || text).then_some(ours)
 }
 
 fn wider(a: Type, b: Type) -> Type {

@@ -8,8 +8,9 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BooleanBuilder, FixedSizeBinaryBuilder, PrimitiveBuilder, StringBuilder,
 };
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, Float64Type, Int16Type, Int32Type,
-    Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType, i256,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Field,
+    Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Schema,
+    SchemaRef, TimeUnit, TimestampMicrosecondType, i256,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::ScalarValue;
@@ -223,6 +224,11 @@ pub(crate) fn scalar(value: &Datum, ty: Type) -> Result<ScalarValue, SqlError> {
     ScalarValue::try_from_array(&array, 0).map_err(SqlError::corrupted)
 }
 
+fn too_large() -> SqlError {
+    SqlError::new(meridian_sql::state::OUT_OF_RANGE, "value overflows numeric format")
+        .detail("At most 28 digits are kept.")
+}
+
 fn decimal(mut mantissa: i256, mut scale: i8, free: bool) -> Result<Datum, SqlError> {
     let ten = i256::from_i128(10);
     if free {
@@ -231,6 +237,11 @@ fn decimal(mut mantissa: i256, mut scale: i8, free: bool) -> Result<Datum, SqlEr
         }
     }
     loop {
+        // A literal such as 1e10 has a scale below zero.
+        while scale < 0 {
+            let more = mantissa.checked_mul(ten);
+            (mantissa, scale) = (more.ok_or_else(too_large)?, scale + 1);
+        }
         if scale <= 28
             && let Some(small) = mantissa.to_i128()
             && let Ok(number) = Decimal::try_from_i128_with_scale(small, scale.max(0) as u32)
@@ -238,13 +249,32 @@ fn decimal(mut mantissa: i256, mut scale: i8, free: bool) -> Result<Datum, SqlEr
             return Ok(Datum::Numeric(number));
         }
         if scale <= 0 {
-            return Err(SqlError::new(meridian_sql::state::OUT_OF_RANGE, "value overflows numeric format")
-                .detail("At most 28 digits are kept."));
+            return Err(too_large());
         }
         // What we cannot hold is rounded away at the end.
         let half = if mantissa.is_negative() { i256::from_i128(-5) } else { i256::from_i128(5) };
         (mantissa, scale) = (mantissa.wrapping_add(half).wrapping_div(ten), scale - 1);
     }
+}
+
+/// An interval as PostgreSQL prints it.
+fn interval(months: i32, days: i32, us: i64) -> String {
+    let mut parts = Vec::new();
+    for (count, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
+        if count != 0 {
+            parts.push(format!("{count} {unit}{}", if count == 1 { "" } else { "s" }));
+        }
+    }
+    if us != 0 || parts.is_empty() {
+        let (whole, part) = (us.unsigned_abs() / 1_000_000, us.unsigned_abs() % 1_000_000);
+        let sign = if us < 0 { "-" } else { "" };
+        let mut text = format!("{sign}{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+        if part != 0 {
+            text.push_str(format!(".{part:06}").trim_end_matches('0'));
+        }
+        parts.push(text);
+    }
+    parts.join(" ")
 }
 
 /// An array's values; what has no type of ours as text.
@@ -312,6 +342,17 @@ pub(crate) fn datums(array: &ArrayRef) -> Result<Vec<Datum>, SqlError> {
         DataType::FixedSizeBinary(16) => take!(array.as_fixed_size_binary(), |bytes: &[u8]| {
             uuid::Uuid::from_slice(bytes).map(Datum::Uuid).map_err(SqlError::corrupted)
         }),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            take!(array.as_primitive::<IntervalMonthDayNanoType>(), |span: IntervalMonthDayNano| -> Made {
+                Ok(Datum::text(interval(span.months, span.days, span.nanoseconds / 1000)))
+            });
+        }
+        DataType::Duration(TimeUnit::Microsecond) => {
+            // As PostgreSQL subtracts timestamps: whole days are days.
+            take!(array.as_primitive::<DurationMicrosecondType>(), |us: i64| -> Made {
+                Ok(Datum::text(interval(0, (us / 86_400_000_000) as i32, us % 86_400_000_000)))
+            });
+        }
         _ => {
             let options = FormatOptions::default();
             let formatter = ArrayFormatter::try_new(array.as_ref(), &options).map_err(wrong)?;
@@ -322,4 +363,39 @@ pub(crate) fn datums(array: &ArrayRef) -> Result<Vec<Datum>, SqlError> {
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numerics_pass_through_exactly() {
+        let held = DataType::Decimal128(20, 3);
+        for text in ["0", "1.500", "-123456789.125", "99999999999999.999"] {
+            let number = Datum::Numeric(text.parse().expect("a number"));
+            for ty in [&held, &FREE] {
+                let there = array(std::iter::once(&number), ty).expect("it fits");
+                let back = datums(&there).expect("it is one of ours").swap_remove(0);
+                assert!(back.order(&number).is_eq(), "{text} became {back:?}");
+            }
+        }
+        let too_many = Datum::Numeric("9999999999999999999".parse().expect("a number"));
+        assert!(array(std::iter::once(&too_many), &DataType::Decimal128(38, 28)).is_err());
+        assert!(decimal(i256::MAX, 0, false).is_err(), "more than 28 digits");
+        assert_eq!(decimal(i256::from_i128(1), -10, false), Ok(Datum::Numeric(Decimal::from(10_000_000_000i64))));
+    }
+
+    #[test]
+    fn intervals_are_shown_as_postgresql_shows_them() {
+        for (months, days, us, shown) in [
+            (0, 1, 0, "1 day"),
+            (14, 0, 0, "1 year 2 mons"),
+            (0, 0, -7_200_500_000, "-02:00:00.5"),
+            (0, 0, 0, "00:00:00"),
+            (0, 3, 3_661_000_000, "3 days 01:01:01"),
+        ] {
+            assert_eq!(interval(months, days, us), shown);
+        }
+    }
 }

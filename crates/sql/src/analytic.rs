@@ -13,7 +13,6 @@ use crate::expr::Facts;
 use crate::names;
 use crate::response::Column;
 use crate::scan::{self, Position};
-use crate::select;
 use crate::types::Type;
 use meridian_txn::{Future, Lock, Transaction};
 use sqlparser::ast::{self, Query};
@@ -95,7 +94,7 @@ pub fn type_of_sql(ty: &ast::DataType) -> Result<Type, SqlError> {
 
 /// What PostgreSQL calls an output that has no alias.
 pub fn heading(expr: &ast::Expr) -> String {
-    select::heading(expr)
+    crate::heading::heading(expr)
 }
 
 /// A name as PostgreSQL folds it: small letters unless quoted.

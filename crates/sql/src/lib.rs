@@ -38,6 +38,7 @@ mod expr;
 mod format_binary;
 mod format_text;
 mod function;
+mod heading;
 mod key;
 mod kv;
 mod names;

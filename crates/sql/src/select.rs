@@ -6,6 +6,7 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
+use crate::heading::heading;
 use crate::key;
 use crate::names;
 use crate::plan::Access;
@@ -104,36 +105,6 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(V
         columns.push(column);
     }
     Ok((outputs, columns))
-}
-
-pub(crate) fn heading(expr: &ast::Expr) -> String {
-    match expr {
-        ast::Expr::Identifier(ident) => names::fold(ident),
-        ast::Expr::CompoundIdentifier(parts) => parts.last().map(names::fold).unwrap_or_default(),
-        ast::Expr::Function(call) => names::function_name(&call.name),
-        ast::Expr::Cast { expr, data_type, .. } => match heading(expr) {
-            name if name == "?column?" => names::data_type(data_type).map_or(name, |ty| {
-                match ty {
-                    Type::Int4 => "int4",
-                    Type::Int8 => "int8",
-                    Type::Int2 => "int2",
-                    Type::Bool => "bool",
-                    Type::Float8 => "float8",
-                    Type::Varchar(_) => "varchar",
-                    Type::Char(_) => "bpchar",
-                    Type::Timestamp => "timestamp",
-                    Type::TimestampTz => "timestamptz",
-                    other => other.name(),
-                }
-                .to_owned()
-            }),
-            name => name,
-        },
-        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => heading(inner),
-        ast::Expr::Case { .. } => "case".into(),
-        ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
-        _ => "?column?".into(),
-    }
 }
 
 fn has_aggregate(query: &ast::Query) -> bool {

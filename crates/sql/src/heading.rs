@@ -1,0 +1,86 @@
+//! What PostgreSQL calls an output that has no alias (its `FigureColname`).
+
+use crate::names;
+use crate::types::Type;
+use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
+
+/// The heading of an output.
+pub(crate) fn heading(expr: &Expr) -> String {
+    named(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
+}
+
+/// A name, and whether it is strong: a cast or a CASE gives way to a strong name inside it.
+fn named(expr: &Expr) -> Option<(String, bool)> {
+    let strong = |name: &str| Some((name.to_owned(), true));
+    let weak_type = |ty: &ast::DataType| type_name(ty).map(|name| (name, false));
+    match expr {
+        Expr::Identifier(ident) => Some((names::fold(ident), true)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(|part| (names::fold(part), true)),
+        Expr::Function(call) => Some((names::function_name(&call.name), true)),
+        Expr::Cast { expr, data_type, .. } => match named(expr) {
+            Some((name, true)) => Some((name, true)),
+            inner => weak_type(data_type).or(inner),
+        },
+        Expr::TypedString(typed) => weak_type(&typed.data_type),
+        Expr::Interval(_) => Some(("interval".into(), false)),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => named(inner),
+        Expr::Case { else_result, .. } => match else_result.as_deref().and_then(named) {
+            Some((name, true)) => Some((name, true)),
+            _ => Some(("case".into(), false)),
+        },
+        Expr::Subquery(query) => output(query),
+        Expr::Exists { .. } => strong("exists"),
+        Expr::Array(_) => strong("array"),
+        Expr::Tuple(_) => strong("row"),
+        Expr::Extract { .. } => strong("extract"),
+        Expr::Position { .. } => strong("position"),
+        Expr::Substring { shorthand: true, .. } => strong("substr"),
+        Expr::Substring { .. } => strong("substring"),
+        Expr::Overlay { .. } => strong("overlay"),
+        Expr::Ceil { .. } => strong("ceil"),
+        Expr::Floor { .. } => strong("floor"),
+        Expr::Trim { trim_where, .. } => strong(match trim_where {
+            Some(ast::TrimWhereField::Leading) => "ltrim",
+            Some(ast::TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        }),
+        _ => None,
+    }
+}
+
+/// The name of a subquery's first output.
+fn output(query: &ast::Query) -> Option<(String, bool)> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    match select.projection.first()? {
+        SelectItem::ExprWithAlias { alias, .. } => Some((names::fold(alias), true)),
+        SelectItem::UnnamedExpr(expr) => named(expr),
+        _ => None,
+    }
+}
+
+/// A type as `pg_type` calls it.
+fn type_name(ty: &ast::DataType) -> Option<String> {
+    if let Ok(ty) = names::data_type(ty) {
+        return Some(
+            match ty {
+                Type::Int4 => "int4",
+                Type::Int8 => "int8",
+                Type::Int2 => "int2",
+                Type::Bool => "bool",
+                Type::Float8 => "float8",
+                Type::Varchar(_) => "varchar",
+                Type::Char(_) => "bpchar",
+                Type::Timestamp => "timestamp",
+                Type::TimestampTz => "timestamptz",
+                other => other.name(),
+            }
+            .to_owned(),
+        );
+    }
+    match ty {
+        ast::DataType::Regclass => Some("regclass".into()),
+        ast::DataType::Interval { .. } => Some("interval".into()),
+        ast::DataType::Custom(name, _) => Some(names::function_name(name)),
+        _ => None,
+    }
+}
