@@ -2,8 +2,10 @@
 
 use meridian_host::clock::ClockBound;
 use meridian_host::node::{Node, Options, Status};
-use meridian_sql::system::Surroundings;
+use meridian_sql::system::{Sessions, Surroundings, Waiting};
 use meridian_sql::{Analytic, Engine};
+use meridian_txn::Lock;
+use meridian_txn::locking::Waits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +50,17 @@ impl Surroundings for Around {
     fn databases(&self) -> Vec<String> {
         databases(&self.0)
     }
+
+    fn waits(&self) -> Vec<Waiting> {
+        let waiting = |(database, wait): (String, Waits)| Waiting {
+            database,
+            waiter: (wait.waiter.node, wait.waiter.number),
+            key: wait.range.start.0.to_vec(),
+            exclusive: wait.lock == Lock::Exclusive,
+            blockers: wait.blockers.iter().map(|blocker| (blocker.node, blocker.number)).collect(),
+        };
+        self.0.waits().into_iter().map(waiting).collect()
+    }
 }
 
 /// A node and its databases.
@@ -69,11 +82,13 @@ fn analytic() -> Result<Option<Arc<dyn Analytic>>, String> {
 
 fn engine(
     node: &Arc<Node>,
+    sessions: &Arc<Sessions>,
     name: &str,
     database: Arc<dyn meridian_txn::Database>,
     analytic: &Option<Arc<dyn Analytic>>,
 ) -> Arc<Engine> {
-    let engine = Engine::new(name, database).with_surroundings(Arc::new(Around(node.clone())));
+    let around = Arc::new(Around(node.clone()));
+    let engine = Engine::new(name, database).with_surroundings(around).with_sessions(sessions.clone());
     Arc::new(match analytic {
         Some(analytic) => engine.with_analytic(analytic.clone()),
         None => engine,
@@ -100,7 +115,8 @@ impl House {
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
         let analytic = analytic()?;
-        let first = engine(&node, FIRST, database, &analytic);
+        let sessions = Arc::default();
+        let first = engine(&node, &sessions, FIRST, database, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
         Ok(House { node, first, engines, source, analytic })
     }
@@ -122,7 +138,7 @@ impl House {
         match engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
             Some(engine) => Some(engine.clone()),
             None => {
-                let engine = engine(&self.node, name, database, &self.analytic);
+                let engine = engine(&self.node, self.first.sessions(), name, database, &self.analytic);
                 engines.insert(name.to_owned(), engine.clone());
                 Some(engine)
             }

@@ -114,3 +114,52 @@ fn psql_describes_tables_indexes_databases_and_roles() {
         psql(&server, command);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pg_locks_tells_who_waits_for_whom() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let connect = async |name: &str| {
+        let mut config: tokio_postgres::Config = server.url.parse().expect("a URL");
+        let (client, connection) =
+            config.application_name(name).connect(tokio_postgres::NoTls).await.expect("it connects");
+        tokio::spawn(connection);
+        client
+    };
+    let (holder, waiter, watcher) = (connect("holder").await, connect("waiter").await, connect("watcher").await);
+    holder
+        .batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)")
+        .await
+        .expect("rows");
+    // Who is older would win: the holder begins first.
+    holder.batch_execute("BEGIN; UPDATE t SET n = 2 WHERE id = 1").await.expect("it locks");
+    let wait = tokio::spawn(async move {
+        waiter.batch_execute("UPDATE t SET n = 3 WHERE id = 1").await.expect("it gets its turn");
+    });
+    let waits = "SELECT w.pid, pg_blocking_pids(w.pid), a.application_name, a.query, l.relation::regclass \
+                 FROM pg_locks l JOIN pg_stat_activity w ON w.pid = l.pid \
+                 JOIN pg_locks h ON h.granted AND NOT l.granted JOIN pg_stat_activity a ON a.pid = h.pid";
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let row = loop {
+        if let Some(row) = watcher.query(waits, &[]).await.expect("an answer").pop() {
+            break row;
+        }
+        assert!(std::time::Instant::now() < end, "nobody waits");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(row.get::<_, &str>(2), "holder");
+    assert_eq!(row.get::<_, &str>(3), "BEGIN; UPDATE t SET n = 2 WHERE id = 1");
+    assert_eq!(row.get::<_, &str>(4), "t");
+    let blocker: i32 = row.get::<_, &str>(1).trim_matches(['{', '}']).parse().expect("one session is in the way");
+    let states = "SELECT state, wait_event_type FROM pg_stat_activity WHERE pid = $1";
+    let state = watcher.query_one(states, &[&blocker]).await.expect("it is listed");
+    assert_eq!(state.get::<_, &str>(0), "idle in transaction");
+    let state = watcher.query_one(states, &[&row.get::<_, i32>(0)]).await.expect("it is listed");
+    assert_eq!((state.get::<_, &str>(0), state.get::<_, &str>(1)), ("active", "Lock"));
+    let own = watcher.query_one("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()", &[]);
+    assert_eq!(own.await.expect("itself").get::<_, &str>(0), "watcher");
+    holder.batch_execute("COMMIT").await.expect("it commits");
+    wait.await.expect("it ends");
+    let left = watcher.query("SELECT * FROM pg_locks", &[]).await.expect("an answer");
+    assert!(left.is_empty());
+}

@@ -30,6 +30,7 @@ use meridian_mvcc::{Store, StoreError};
 use meridian_placement::{Member, Members};
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::spanner::{Message, Replica};
+use meridian_txn::locking::Waits;
 use meridian_txn::{Database, Failure};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -206,6 +207,8 @@ pub struct Node {
 
 /// How long a node that is alone may take to go on from its log before opening it fails.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a question about locks may wait for a machine that is busy.
+const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 /// How long a node that ends waits for others to take over what it leads.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -337,6 +340,22 @@ impl Node {
     /// Drops a database and everything in it.
     pub async fn drop_database(&self, name: &str) -> Result<(), DatabaseError> {
         self.directory.drop_database(name).await
+    }
+
+    /// Who waits for whom in the databases that this node leads.
+    pub fn waits(&self) -> Vec<(String, Waits)> {
+        let mut all = Vec::new();
+        for (row, gateway) in self.directory.list() {
+            let (send, receive) = std::sync::mpsc::channel();
+            gateway.member().post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+                // Whoever asked may have stopped waiting.
+                let _ = send.send(replica.locks().waits());
+            })));
+            if let Ok(waits) = receive.recv_timeout(WAITS_PATIENCE) {
+                all.extend(waits.into_iter().map(|wait| (row.name.clone(), wait)));
+            }
+        }
+        all
     }
 
     /// How the node knows the time.

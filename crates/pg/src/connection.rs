@@ -181,6 +181,7 @@ impl Startup {
             }
         }
         let entry = house.registry.enter(secret());
+        session.introduce(entry.process, link.peer(), now_us());
         let mut wire = Wire::new(session, house.clone(), entry, place);
         wire.greet(link, &refused);
         Ok(wire)
@@ -207,6 +208,13 @@ impl Startup {
             }
         })
     }
+}
+
+/// The wall clock, in microseconds since 2000-01-01 UTC.
+fn now_us() -> i64 {
+    const TO_2000_US: i64 = 946_684_800_000_000;
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX).saturating_sub(TO_2000_US)
 }
 
 pub(crate) fn shutting_down() -> End {

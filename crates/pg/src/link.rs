@@ -63,6 +63,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Where the client is.
+    pub(crate) fn peer(&self) -> Option<(String, u16)> {
+        self.stream.peer_addr().ok().map(|address| (address.ip().to_string(), address.port()))
+    }
+
     pub(crate) fn new(stream: TcpStream, counters: Arc<Counters>) -> Link {
         // Answers leave in whole batches already; waiting for more only delays them.
         let _ = stream.set_nodelay(true);

@@ -30,7 +30,9 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             session.finish_implicit().await?;
             let by_default = session.settings.get("default_transaction_read_only") == Some("on");
             let mode = if reads_only(modes, by_default) { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
-            session.work = Some(Work::begin(&session.engine, mode, None, true).await?);
+            let work = Work::begin(&session.engine, mode, None, true).await?;
+            session.seat.begins(work.txn.age());
+            session.work = Some(work);
             done(tag)
         }
         // Copied out first: a reference to the work must not live across the wait.
@@ -126,7 +128,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     match set {
         Set::SingleAssignment { variable, values, .. } => {
             let value = values.iter().map(text).collect::<Vec<_>>().join(", ");
-            session.settings.set(&variable.to_string(), &value)
+            session.set(&variable.to_string(), &value)
         }
         Set::SetTimeZone { value, .. } => session.settings.set("timezone", &text(value)),
         Set::SetNames { charset_name, .. } => session.settings.set("client_encoding", &charset_name.value),

@@ -2,7 +2,7 @@
 
 use crate::analytic::Analytic;
 use crate::catalog::Cache;
-use crate::system::Surroundings;
+use crate::system::{Sessions, Surroundings};
 use meridian_txn::Database;
 use std::sync::Arc;
 
@@ -12,13 +12,21 @@ pub struct Engine {
     database: Arc<dyn Database>,
     analytic: Option<Arc<dyn Analytic>>,
     around: Option<Arc<dyn Surroundings>>,
+    sessions: Arc<Sessions>,
     pub(crate) cache: Cache,
 }
 
 impl Engine {
     /// A database of a name.
     pub fn new(name: impl Into<String>, database: Arc<dyn Database>) -> Self {
-        Engine { name: name.into(), database, analytic: None, around: None, cache: Cache::default() }
+        Engine {
+            name: name.into(),
+            database,
+            analytic: None,
+            around: None,
+            sessions: Arc::default(),
+            cache: Cache::default(),
+        }
     }
 
     /// The same with an engine for analytical queries.
@@ -36,6 +44,17 @@ impl Engine {
     /// Whoever knows of other databases and sessions.
     pub fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         self.around.as_ref()
+    }
+
+    /// The same with a room that its sessions share with other databases'.
+    pub fn with_sessions(mut self, sessions: Arc<Sessions>) -> Self {
+        self.sessions = sessions;
+        self
+    }
+
+    /// The sessions of this process.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
     }
 
     /// Its name.

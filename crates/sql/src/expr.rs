@@ -5,7 +5,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
 use crate::number;
-use crate::system::Surroundings;
+use crate::system::{Sessions, Surroundings};
 use crate::types::Type;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -27,6 +27,10 @@ pub struct Facts {
     pub database: String,
     /// Whoever knows of other sessions and databases.
     pub(crate) around: Option<Arc<dyn Surroundings>>,
+    /// The sessions of this process.
+    pub(crate) sessions: Arc<Sessions>,
+    /// What the session's client knows it by.
+    pub(crate) pid: i32,
 }
 
 impl Facts {

@@ -106,7 +106,7 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
         CurrentDatabase => return Ok(Datum::text(&scope.session.database)),
         CurrentSchema => return Ok(Datum::text("public")),
         CurrentUser => return Ok(Datum::text(&scope.session.user)),
-        PgBackendPid => return Ok(Datum::Int4(0)),
+        PgBackendPid => return Ok(Datum::Int4(scope.session.pid)),
         _ => {}
     }
     if args.iter().any(Datum::is_null) {

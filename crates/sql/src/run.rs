@@ -163,7 +163,9 @@ impl Session {
         } else {
             Mode::ReadOnly(ReadAt::Now)
         };
-        self.work = Some(Work::begin(&self.engine, mode, None, false).await?);
+        let work = Work::begin(&self.engine, mode, None, false).await?;
+        self.seat.begins(work.txn.age());
+        self.work = Some(work);
         Ok(())
     }
 

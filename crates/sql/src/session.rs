@@ -14,6 +14,7 @@ use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
 use crate::run::Portal;
 use crate::settings::Settings;
+use crate::system::Seat;
 use crate::types::Type;
 use crate::work::Work;
 use std::collections::{HashMap, VecDeque};
@@ -43,12 +44,21 @@ pub struct Session {
     running: Option<Portal>,
     simple: bool,
     sql: Arc<str>,
+    pub(crate) seat: Seat,
 }
 
 impl Session {
     /// A session of a user on a database.
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
-        let facts = Facts { user: user.into(), database: engine.name().into(), around: engine.surroundings().cloned() };
+        let user = user.into();
+        let seat = engine.sessions().enter(engine.name(), &user);
+        let facts = Facts {
+            user,
+            database: engine.name().into(),
+            around: engine.surroundings().cloned(),
+            sessions: engine.sessions().clone(),
+            pid: seat.pid(),
+        };
         Session {
             engine,
             facts,
@@ -63,6 +73,7 @@ impl Session {
             running: None,
             simple: false,
             sql: Arc::from(""),
+            seat,
         }
     }
 
@@ -92,12 +103,24 @@ impl Session {
 
     /// Sets a setting: a start-up parameter, or SET.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
-        self.settings.set(name, value)
+        self.settings.set(name, value)?;
+        if name.eq_ignore_ascii_case("application_name") {
+            self.seat.calls_itself(value);
+        }
+        Ok(())
+    }
+
+    /// For `pg_stat_activity`: what the client knows the session by, where the client is, and when the session began, in microseconds
+    /// since 2000-01-01 UTC.
+    pub fn introduce(&mut self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
+        self.seat.introduce(pid, client, began_us);
+        self.facts.pid = pid;
     }
 
     /// Starts a simple query, of any number of statements; its answers come from [`Session::next`].
     pub fn start(&mut self, sql: &str) {
         self.sql = Arc::from(sql);
+        self.seat.runs(self.sql.clone());
         self.simple = true;
         self.queue.clear();
         self.waiting.clear();
@@ -115,6 +138,14 @@ impl Session {
     /// The next answer of a simple query; `None` when it is over, and then its implicit transaction is, too. After
     /// [`Response::CopyIn`], copy data are to be sent before asking again.
     pub async fn next(&mut self) -> Option<Response> {
+        let response = self.next_inner().await;
+        if response.is_none() {
+            self.seat.rests(self.status());
+        }
+        response
+    }
+
+    async fn next_inner(&mut self) -> Option<Response> {
         loop {
             if let Some(response) = self.waiting.pop_front() {
                 return Some(response);
@@ -284,6 +315,9 @@ impl Session {
             return Err(SqlError::new(state::NO_PORTAL, format!("portal \"{portal}\" does not exist")));
         };
         let max = if max_rows == 0 { usize::MAX } else { max_rows };
+        if let Some(prepared) = self.prepared.get(&running.statement) {
+            self.seat.runs(prepared.sql.clone());
+        }
         let result = match running.source() {
             None => return Ok(Response::Empty),
             Some(parsed) => match self.refuse_if_failed(parsed) {
@@ -291,6 +325,7 @@ impl Session {
                 Err(error) => Err(error),
             },
         };
+        self.seat.rests(self.status());
         match result {
             Ok(response) => {
                 // What was compiled anew because the catalog changed serves the next execution, too.
@@ -344,6 +379,7 @@ impl Session {
         self.running = None;
         self.copying = None;
         self.simple = false;
+        self.seat.rests(self.status());
         SqlError::new(state::CANCELED, "canceling statement due to user request")
     }
 

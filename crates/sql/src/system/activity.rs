@@ -1,54 +1,142 @@
-//! Who is here and who waits for whom: `pg_stat_activity` and `pg_locks`. The rows come from whoever knows ([`Surroundings`]).
+//! Who is here and who waits for whom: `pg_stat_activity` and `pg_locks`.
+//!
+//! Every session has a seat, where it writes what it does; the engines of one process may share the room. Who waits for whom is known
+//! to whoever holds the locks, and comes through [`Surroundings`]. A session is told from its transaction's age: a transaction that
+//! runs again after losing keeps its age and gets a new number, so that its lock then names no session.
 
 use super::{OWNER, Rows, Value, World, Writer};
+use crate::response::Status;
+use meridian_txn::Age;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A session, as another may see it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// What BackendKeyData told the client.
-    pub pid: i32,
-    /// Its database.
-    pub database: String,
-    /// Its user.
-    pub user: String,
-    /// What the client calls itself.
-    pub application: String,
-    /// Where the client is: address and port.
-    pub client: Option<(String, u16)>,
-    /// When it began, in microseconds since 2000-01-01 UTC.
-    pub began_us: Option<i64>,
-    /// `active`, `idle`, `idle in transaction` or `idle in transaction (aborted)`.
-    pub state: &'static str,
-    /// The statement that runs, or ran last.
-    pub query: String,
-}
+/// A transaction: the node where it began, and its number there.
+pub type TransactionName = (u32, u64);
 
-/// A transaction that holds or awaits a lock.
+/// One transaction waits for others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Its database.
+    /// The database.
     pub database: String,
-    /// The transaction, as the node that began it numbers it.
-    pub transaction: String,
-    /// What is locked, in a form that people can read.
-    pub key: String,
-    /// `exclusive` or `shared`
+    /// Who waits.
+    pub waiter: TransactionName,
+    /// For the key or range that begins here.
+    pub key: Vec<u8>,
+    /// Whether nobody else may hold it.
     pub exclusive: bool,
-    /// Whether it holds the lock; otherwise it waits for it.
-    pub granted: bool,
+    /// Who is in its way.
+    pub blockers: Vec<TransactionName>,
 }
 
 /// What a database's surroundings tell of themselves.
 pub trait Surroundings: Send + Sync {
     /// The names of all databases.
     fn databases(&self) -> Vec<String>;
-    /// The sessions.
-    fn sessions(&self) -> Vec<Activity> {
-        Vec::new()
-    }
-    /// The transactions that wait for a lock, and those that hold what they wait for.
+    /// Who waits for whom, as far as this node knows.
     fn waits(&self) -> Vec<Waiting> {
         Vec::new()
+    }
+}
+
+/// A session, as another may see it.
+#[derive(Clone, Debug)]
+struct Activity {
+    pid: i32,
+    database: Arc<str>,
+    user: Arc<str>,
+    application: Arc<str>,
+    client: Option<(String, u16)>,
+    began_us: Option<i64>,
+    state: &'static str,
+    query: Arc<str>,
+    transaction: Option<TransactionName>,
+}
+
+/// The sessions of a process.
+#[derive(Default)]
+pub struct Sessions {
+    next: AtomicU64,
+    seats: Mutex<BTreeMap<u64, Arc<Mutex<Activity>>>>,
+}
+
+/// A session's seat; it is free again when this is dropped.
+pub(crate) struct Seat {
+    sessions: Arc<Sessions>,
+    number: u64,
+    activity: Arc<Mutex<Activity>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sessions {
+    pub(crate) fn enter(self: &Arc<Self>, database: &str, user: &str) -> Seat {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let activity = Arc::new(Mutex::new(Activity {
+            pid: (number + 1) as i32,
+            database: database.into(),
+            user: user.into(),
+            application: "".into(),
+            client: None,
+            began_us: None,
+            state: "idle",
+            query: "".into(),
+            transaction: None,
+        }));
+        locked(&self.seats).insert(number, activity.clone());
+        Seat { sessions: self.clone(), number, activity }
+    }
+
+    fn list(&self) -> Vec<Activity> {
+        let seats: Vec<_> = locked(&self.seats).values().cloned().collect();
+        seats.iter().map(|seat| locked(seat).clone()).collect()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        locked(&self.sessions.seats).remove(&self.number);
+    }
+}
+
+impl Seat {
+    pub(crate) fn introduce(&self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
+        let mut activity = locked(&self.activity);
+        (activity.pid, activity.client, activity.began_us) = (pid, client, Some(began_us));
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        locked(&self.activity).pid
+    }
+
+    pub(crate) fn calls_itself(&self, application: &str) {
+        locked(&self.activity).application = application.into();
+    }
+
+    /// A statement begins.
+    pub(crate) fn runs(&self, query: Arc<str>) {
+        let mut activity = locked(&self.activity);
+        (activity.state, activity.query) = ("active", query);
+    }
+
+    /// A transaction begins.
+    pub(crate) fn begins(&self, age: Age) {
+        locked(&self.activity).transaction = Some((age.node, age.number));
+    }
+
+    /// A statement is over.
+    pub(crate) fn rests(&self, status: Status) {
+        let mut activity = locked(&self.activity);
+        activity.state = match status {
+            Status::Idle => "idle",
+            Status::InTransaction => "idle in transaction",
+            Status::Failed => "idle in transaction (aborted)",
+        };
+        if status == Status::Idle {
+            activity.transaction = None;
+        }
     }
 }
 
@@ -67,34 +155,65 @@ pub(super) fn database_id(name: &str) -> u32 {
 }
 
 fn activity(world: &World<'_>, out: &mut Writer<'_>) {
-    for session in world.facts.surroundings().map_or_else(Vec::new, |around| around.sessions()) {
+    let waits = world.facts.surroundings().map_or_else(Vec::new, |around| around.waits());
+    for session in world.facts.sessions.list() {
+        let waiting = session.transaction.is_some_and(|name| waits.iter().any(|wait| wait.waiter == name));
         let (address, port) = session.client.unzip();
         out.row(&[
             ("datid", database_id(&session.database).into()),
-            ("datname", session.database.into()),
+            ("datname", (&*session.database).into()),
             ("pid", session.pid.into()),
             ("usesysid", OWNER.into()),
-            ("usename", session.user.into()),
-            ("application_name", session.application.into()),
+            ("usename", (&*session.user).into()),
+            ("application_name", (&*session.application).into()),
             ("client_addr", address.into()),
             ("client_port", port.map(i32::from).into()),
             ("backend_start", session.began_us.map_or(Value::Null, Value::Time)),
+            ("wait_event_type", waiting.then_some("Lock").into()),
+            ("wait_event", waiting.then_some("tuple").into()),
             ("state", session.state.into()),
-            ("query", session.query.into()),
+            ("query", (&*session.query).into()),
             ("backend_type", "client backend".into()),
         ]);
     }
 }
 
 fn locks(world: &World<'_>, out: &mut Writer<'_>) {
+    let sessions = world.facts.sessions.list();
+    let pid = |name: TransactionName| {
+        sessions.iter().find(|session| session.transaction == Some(name)).map(|session| session.pid)
+    };
     for wait in world.facts.surroundings().map_or_else(Vec::new, |around| around.waits()) {
-        out.row(&[
-            ("locktype", "tuple".into()),
-            ("database", database_id(&wait.database).into()),
-            ("virtualxid", wait.key.into()),
-            ("virtualtransaction", wait.transaction.into()),
-            ("mode", if wait.exclusive { "ExclusiveLock" } else { "ShareLock" }.into()),
-            ("granted", wait.granted.into()),
-        ]);
+        let mine = wait.database == world.facts.database;
+        let relation = mine.then(|| world.catalog.relation_of_key(&wait.key)).flatten();
+        let line = std::iter::once((wait.waiter, false)).chain(wait.blockers.iter().map(|blocker| (*blocker, true)));
+        for (name, granted) in line {
+            // What others hold may be shared; which it is, is not told.
+            let mode = if wait.exclusive { "ExclusiveLock" } else { "ShareLock" };
+            out.row(&[
+                ("locktype", "tuple".into()),
+                ("database", database_id(&wait.database).into()),
+                ("relation", relation.into()),
+                ("virtualtransaction", format!("{}/{}", name.0, name.1).into()),
+                ("pid", pid(name).into()),
+                ("mode", (!granted).then_some(mode).into()),
+                ("granted", granted.into()),
+            ]);
+        }
     }
+}
+
+/// `pg_blocking_pids`: the sessions that a session waits for.
+pub(super) fn blocking(facts: &crate::expr::Facts, pid: i64) -> String {
+    let sessions = facts.sessions.list();
+    let waiter = sessions.iter().find(|session| i64::from(session.pid) == pid).and_then(|session| session.transaction);
+    let waits = facts.surroundings().map_or_else(Vec::new, |around| around.waits());
+    let blockers = waits.iter().filter(|wait| Some(wait.waiter) == waiter).flat_map(|wait| &wait.blockers);
+    let mut pids: Vec<i32> = blockers
+        .filter_map(|name| sessions.iter().find(|session| session.transaction == Some(*name)))
+        .map(|session| session.pid)
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    format!("{{{}}}", pids.iter().map(i32::to_string).collect::<Vec<_>>().join(","))
 }

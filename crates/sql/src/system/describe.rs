@@ -74,6 +74,13 @@ impl Catalog {
         all.into_iter().find(|(other, _)| **other == name).map(|(_, id)| id)
     }
 
+    /// The table or index whose storage a key lies in.
+    pub(super) fn relation_of_key(&self, key: &[u8]) -> Option<u32> {
+        let storage = key.strip_prefix(&[2])?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))?;
+        let table = self.tables.iter().find(|table| table.storage == storage).map(|table| table.id);
+        table.or_else(|| self.index(storage.into()).map(|(_, index)| index.id))
+    }
+
     fn index_definition(&self, id: i64, column: i64) -> Option<String> {
         let (table, index) = self.index(id)?;
         if column > 0 {
@@ -171,6 +178,7 @@ const FUNCTIONS: &[(&str, Type, bool)] = &[
     ("inet_server_addr", Type::Text, false),
     ("inet_server_port", Type::Int4, false),
     ("obj_description", Type::Text, false),
+    ("pg_blocking_pids", Type::Text, false),
     ("pg_collation_is_visible", Type::Bool, false),
     ("pg_encoding_to_char", Type::Text, false),
     ("pg_function_is_visible", Type::Bool, false),
@@ -271,6 +279,7 @@ impl SystemFunction {
                 }
             }
             "format_type" => whole(0).map_or(Datum::Null, |oid| Datum::text(format_type(oid, whole(1)))),
+            "pg_blocking_pids" => Datum::text(super::activity::blocking(facts, whole(0).unwrap_or(0))),
             "pg_encoding_to_char" => Datum::text(if whole(0) == Some(6) { "UTF8" } else { "" }),
             "pg_get_constraintdef" => {
                 let found = whole(0).and_then(|id| catalog.index(id));

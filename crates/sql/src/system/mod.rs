@@ -15,7 +15,8 @@ mod describe;
 mod information_schema;
 mod layout;
 
-pub use activity::{Activity, Surroundings, Waiting};
+pub(crate) use activity::Seat;
+pub use activity::{Sessions, Surroundings, TransactionName, Waiting};
 pub use describe::{Catalog, SystemFunction};
 
 use crate::catalog::{ColumnDef, Table};
