@@ -5,8 +5,8 @@ use meridian_txn::{Failure, Rows, Savepoint};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The most that one transaction may write.
-pub const LIMIT_BYTES: u64 = 256 << 20;
+/// The most that one transaction may write: it is one entry of a log, and must fit into one frame between nodes.
+pub const LIMIT_BYTES: u64 = 32 << 20;
 
 /// A transaction's own writes.
 #[derive(Debug, Default)]

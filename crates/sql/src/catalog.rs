@@ -282,7 +282,7 @@ pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Rela
     Ok(names)
 }
 
-/// The next id, which tables and indexes share. User objects begin where PostgreSQL's do.
+/// The next id, which tables and indexes share, for [`crate::bulk::Ids`]. User objects begin where PostgreSQL's do.
 pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> {
     let key: Key = kv::to_key(kv::NEXT_ID.to_vec());
     let next = txn.get(&key, Lock::Exclusive).await?.map(|value| read_u64(&value.0)).transpose()?.unwrap_or(16384);

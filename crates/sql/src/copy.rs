@@ -1,5 +1,6 @@
 //! COPY … FROM STDIN in the text format: rows as they come, cut anywhere. And VACUUM.
 
+use crate::bulk::{ABANDONED_NS, Bulk};
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -11,7 +12,8 @@ use crate::response::Response;
 use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
-use meridian_txn::{Lock, Mode};
+use meridian_mvcc::Key;
+use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub(crate) struct Copying {
     line: u64,
     count: u64,
     ended: bool,
+    /// The table's storage is this transaction's own.
+    bulk: Option<Bulk>,
 }
 
 fn no_copy() -> SqlError {
@@ -65,6 +69,13 @@ impl Session {
         work.is_current(&[(table.id, table.version)]).await?;
         // Its rows are not kept, so that the transaction cannot be replayed.
         work.settled = true;
+        // A savepoint before it could take the rows back.
+        let alone =
+            work.own.contains(&table.storage) && !work.touched.contains(&table.id) && work.savepoints.is_empty();
+        let bulk = alone.then(|| Bulk::new(self.engine.database().clone()));
+        if !alone {
+            work.touched.push(table.id);
+        }
         let columns = dml::target_columns(&table, columns)?;
         let scope = Scope { params: &[], now_us: work.now_us(), session: &self.facts };
         let defaults = dml::defaults(&mut bind::Binder::new(&[]), &table)?;
@@ -82,6 +93,7 @@ impl Session {
             line: 0,
             count: 0,
             ended: false,
+            bulk,
         });
         Ok(response)
     }
@@ -126,21 +138,21 @@ impl Session {
         SqlError::new(state::CANCELED, format!("COPY from stdin failed: {message}"))
     }
 
-    /// Erases the storage of what was dropped or truncated, in transactions of bounded size.
+    /// Erases the storage of what was dropped, truncated or never finished, in transactions of bounded size.
     pub(crate) async fn vacuum(&mut self) -> Result<Response, SqlError> {
         if self.work.as_ref().is_some_and(|work| work.explicit) {
             return Err(SqlError::new(state::ACTIVE_TRANSACTION, "VACUUM cannot run inside a transaction block"));
         }
         self.finish_implicit().await?;
-        loop {
-            let mut work = Work::begin(&self.engine, Mode::ReadWrite, None, false).await?;
-            let txn = work.txn.as_mut();
-            let dropped = txn.scan(&kv::prefix_range(&kv::DROPPED), Lock::Shared, false, 1).await?;
-            let Some((note, _)) = dropped.rows.into_iter().next() else { break };
-            let Some(id) = note.get(kv::DROPPED.len()..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes)
-            else {
+        while let Some(note) = self.garbage().await? {
+            let Some(id) = note.last_chunk().map(|id| u32::from_be_bytes(*id)) else {
                 return Err(SqlError::corrupted("a note of dropped storage"));
             };
+            let mut work = Work::begin(&self.engine, Mode::ReadWrite, None, false).await?;
+            let txn = work.txn.as_mut();
+            if txn.get(&note, Lock::Exclusive).await?.is_none() {
+                continue; // Somebody else did it.
+            }
             let range = kv::prefix_range(&kv::storage_prefix(id));
             let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
             for (key, _) in chunk.rows {
@@ -152,12 +164,36 @@ impl Session {
             work.settled = true;
             self.work = Some(work);
             match self.commit().await {
-                // Somebody else is at it, or reads an old snapshot: what is left is for the next VACUUM.
+                // Somebody else is at it: what is left is for the next VACUUM.
                 Err(error) if error.is_restart() => break,
                 other => other?,
             }
         }
         Ok(Response::Complete("VACUUM".into()))
+    }
+
+    /// A note of storage that nobody uses. Looked for without locks: those who are at work are not disturbed.
+    async fn garbage(&mut self) -> Result<Option<Key>, SqlError> {
+        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+        let mut txn = self.engine.database().begin(begin).await?;
+        let dropped = txn.scan(&kv::prefix_range(&kv::DROPPED), Lock::Shared, false, 1).await?;
+        if let Some((note, _)) = dropped.rows.into_iter().next() {
+            return Ok(Some(note));
+        }
+        let now_ns = txn.began().earliest;
+        let mut range = Some(kv::prefix_range(&kv::PENDING));
+        while let Some(part) = range {
+            let chunk = txn.scan(&part, Lock::Shared, false, 1000).await?;
+            let abandoned = |since: &[u8]| {
+                let since = since.try_into().map_or(0, u64::from_be_bytes);
+                now_ns.saturating_sub(since) > ABANDONED_NS
+            };
+            if let Some((note, _)) = chunk.rows.into_iter().find(|(_, since)| abandoned(since)) {
+                return Ok(Some(note));
+            }
+            range = chunk.rest;
+        }
+        Ok(None)
     }
 }
 
@@ -183,7 +219,13 @@ impl Copying {
 
     async fn finish(&mut self, work: &mut Work) -> Result<(), SqlError> {
         let line = std::mem::take(&mut self.partial);
-        if line.is_empty() { Ok(()) } else { self.line(work, &line).await }
+        if !line.is_empty() {
+            self.line(work, &line).await?;
+        }
+        match &mut self.bulk {
+            Some(bulk) => bulk.finish().await,
+            None => Ok(()),
+        }
     }
 
     async fn line(&mut self, work: &mut Work, line: &[u8]) -> Result<(), SqlError> {
@@ -222,7 +264,16 @@ impl Copying {
                 read.map_err(|e| e.detail(format!("COPY {}, line {number}, column {}", table.name, def.name)))?
             };
         }
-        if let Some(clash) = write::insert(work.txn.as_mut(), &table, &row, &mut work.sequence).await? {
+        let clash = match &mut self.bulk {
+            Some(bulk) => {
+                let (txn, highest) = bulk.chunk().await?;
+                let clash = write::insert_above(txn, &table, &row, &mut work.sequence, Some(highest)).await?;
+                bulk.wrote(&row).await?;
+                clash
+            }
+            None => write::insert(work.txn.as_mut(), &table, &row, &mut work.sequence).await?,
+        };
+        if let Some(clash) = clash {
             return Err(write::duplicate(&table, clash.index, &row));
         }
         self.count += 1;

@@ -1,9 +1,10 @@
 //! CREATE, DROP, ALTER, TRUNCATE: changes of descriptors in the transaction of the statement.
 //!
 //! Dropping and truncating take constant time: the descriptor goes, or points to new storage, and the old storage is noted; VACUUM
-//! erases it. Indexes are filled, and rows moved under a new primary key, inside the transaction.
+//! erases it. What fills new storage is written before it is shown (see [`crate::bulk`]), so that no table is too large for it.
 
 use crate::bind::Binder;
+use crate::bulk::{Bulk, Ids};
 use crate::catalog::{self, ColumnDef, Index, IndexPart, Table};
 use crate::dml;
 use crate::engine::Engine;
@@ -24,24 +25,27 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
     let clean = work.clean;
     // Whatever happens below, what this transaction reads of the catalog may be its own from now on.
     work.catalog_changed();
-    let txn = work.txn.as_mut();
+    let database = engine.database().clone();
+    let Work { txn, own, sequence, .. } = work;
+    let txn = txn.as_mut();
+    let ids = &mut Ids { database: &*database, own };
     Ok(match statement {
         Statement::CreateTable(create) => {
-            create_table(txn, create).await?;
+            create_table(txn, ids, create).await?;
             "CREATE TABLE".into()
         }
         Statement::CreateIndex(create) => {
-            create_index(engine, txn, clean, create).await?;
+            create_index(engine, txn, ids, clean, create).await?;
             "CREATE INDEX".into()
         }
         Statement::AlterTable(alter) => {
-            alter_table(engine, txn, clean, alter, &mut work.sequence).await?;
+            alter_table(engine, txn, ids, clean, alter, sequence).await?;
             "ALTER TABLE".into()
         }
         Statement::Truncate(truncate) => {
             for target in &truncate.table_names {
                 let mut table = (*open(engine, txn, clean, &target.name).await?).clone();
-                renew(txn, &mut table).await?;
+                renew(txn, ids, &mut table).await?;
                 change(txn, table)?;
             }
             "TRUNCATE TABLE".into()
@@ -112,12 +116,12 @@ fn drop_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> 
 }
 
 /// New, empty storage for the rows and all indexes.
-async fn renew(txn: &mut dyn Transaction, table: &mut Table) -> Result<(), SqlError> {
+async fn renew(txn: &mut dyn Transaction, ids: &mut Ids<'_>, table: &mut Table) -> Result<(), SqlError> {
     catalog::drop_storage(txn, table.storage)?;
-    table.storage = catalog::next_id(txn).await?;
+    table.storage = ids.next(txn).await?;
     for index in &mut table.indexes {
         catalog::drop_storage(txn, index.id)?;
-        index.id = catalog::next_id(txn).await?;
+        index.id = ids.next(txn).await?;
         catalog::put_name(txn, &index.name, index.id, table.id)?;
     }
     Ok(())
@@ -204,7 +208,7 @@ fn index_name(table: &Table, parts: &[IndexPart], suffix: &str) -> String {
     format!("{}_{}_{suffix}", table.name, columns.join("_"))
 }
 
-async fn create_table(txn: &mut dyn Transaction, create: &ast::CreateTable) -> Result<(), SqlError> {
+async fn create_table(txn: &mut dyn Transaction, ids: &mut Ids<'_>, create: &ast::CreateTable) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
     if create.query.is_some() || create.like.is_some() || create.temporary {
         return Err(SqlError::unsupported("CREATE TABLE AS, LIKE or TEMPORARY"));
@@ -223,7 +227,7 @@ async fn create_table(txn: &mut dyn Transaction, create: &ast::CreateTable) -> R
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
         }
     }
-    let id = catalog::next_id(txn).await?;
+    let id = ids.next(txn).await?;
     let mut table = Table::new(id, &name, columns);
     dml::defaults(&mut Binder::new(&[]), &table)?;
     catalog::put_name(txn, &name, id, id)?;
@@ -232,8 +236,8 @@ async fn create_table(txn: &mut dyn Transaction, create: &ast::CreateTable) -> R
         for option in &def.options {
             let named = option.name.as_ref().map(names::fold);
             match &option.option {
-                ColumnOption::PrimaryKey(_) => set_primary(txn, &mut table, part(), named).await?,
-                ColumnOption::Unique(_) => add_index(txn, &mut table, part(), named, true).await?,
+                ColumnOption::PrimaryKey(_) => set_primary(txn, ids, &mut table, part(), named).await?,
+                ColumnOption::Unique(_) => add_index(txn, ids, &mut table, part(), named, true).await?,
                 _ => {}
             }
         }
@@ -242,11 +246,11 @@ async fn create_table(txn: &mut dyn Transaction, create: &ast::CreateTable) -> R
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 let parts = parts(&table, &key.columns)?;
-                set_primary(txn, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+                set_primary(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
             }
             TableConstraint::Unique(key) => {
                 let parts = parts(&table, &key.columns)?;
-                add_index(txn, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
+                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
             }
             other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
         }
@@ -258,6 +262,7 @@ async fn create_table(txn: &mut dyn Transaction, create: &ast::CreateTable) -> R
 /// Declares the primary key; the rows are the caller's affair.
 async fn set_primary(
     txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
     table: &mut Table,
     parts: Vec<IndexPart>,
     name: Option<String>,
@@ -274,7 +279,7 @@ async fn set_primary(
         Some(name) => name,
         None => free_name(txn, format!("{}_pkey", table.name)).await?,
     };
-    let id = catalog::next_id(txn).await?;
+    let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
     table.primary = Some(Index { id, name, columns: parts, unique: true });
     table.settle();
@@ -284,6 +289,7 @@ async fn set_primary(
 /// Declares an index; its entries are the caller's affair.
 async fn add_index(
     txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
     table: &mut Table,
     parts: Vec<IndexPart>,
     name: Option<String>,
@@ -294,30 +300,33 @@ async fn add_index(
         Some(name) => name,
         None => free_name(txn, index_name(table, &parts, if unique { "key" } else { "idx" })).await?,
     };
-    let id = catalog::next_id(txn).await?;
+    let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
     table.indexes.push(Index { id, name, columns: parts, unique });
     Ok(())
 }
 
 /// Writes the entries of the last index for the rows that are there.
-async fn fill(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
+async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Result<(), SqlError> {
     let Some(index) = table.indexes.last() else { return Ok(()) };
+    let mut bulk = Bulk::new(engine.database().clone());
     let mut cursor = all_rows(table);
     let wanted = vec![true; table.columns.len()];
     loop {
         let found = cursor.next(txn, table, &wanted, Lock::Shared, 4000).await?;
         if found.is_empty() {
-            return Ok(());
+            return bulk.finish().await;
         }
         for found in found {
             let suffix = &found.key[kv::PREFIX..];
             let (entry, unique) = index.entry(&found.row, suffix);
             let entry = kv::to_key(entry);
-            if unique && txn.get(&entry, Lock::Exclusive).await?.is_some() {
+            let (chunk, _) = bulk.chunk().await?;
+            if unique && chunk.get(&entry, Lock::Exclusive).await?.is_some() {
                 return Err(not_unique(table, index, &found.row));
             }
-            txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+            chunk.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+            bulk.wrote(&found.row).await?;
         }
     }
 }
@@ -336,6 +345,7 @@ fn all_rows(table: &Table) -> Cursor {
 async fn create_index(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
     clean: bool,
     create: &ast::CreateIndex,
 ) -> Result<(), SqlError> {
@@ -350,14 +360,15 @@ async fn create_index(
     {
         return if create.if_not_exists { Ok(()) } else { Err(duplicate(name)) };
     }
-    add_index(txn, &mut table, parts, name, create.unique).await?;
-    fill(txn, &table).await?;
+    add_index(txn, ids, &mut table, parts, name, create.unique).await?;
+    fill(txn, engine, &table).await?;
     change(txn, table)
 }
 
 async fn alter_table(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
     clean: bool,
     alter: &ast::AlterTable,
     sequence: &mut u64,
@@ -368,14 +379,14 @@ async fn alter_table(
             AlterTableOperation::AddConstraint { constraint: TableConstraint::PrimaryKey(key), .. } => {
                 let old = table.clone();
                 let parts = parts(&table, &key.columns)?;
-                set_primary(txn, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
-                renew(txn, &mut table).await?;
-                move_rows(txn, &old, &table, sequence).await?;
+                set_primary(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+                renew(txn, ids, &mut table).await?;
+                move_rows(txn, engine, &old, &table, sequence).await?;
             }
             AlterTableOperation::AddConstraint { constraint: TableConstraint::Unique(key), .. } => {
                 let parts = parts(&table, &key.columns)?;
-                add_index(txn, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
-                fill(txn, &table).await?;
+                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
+                fill(txn, engine, &table).await?;
             }
             AlterTableOperation::AddColumn { if_not_exists, column_def: def, .. } => {
                 let column = column_def(def)?;
@@ -391,8 +402,8 @@ async fn alter_table(
                     let old = table.clone();
                     table.columns.push(column);
                     table.settle();
-                    renew(txn, &mut table).await?;
-                    move_rows(txn, &old, &table, sequence).await?;
+                    renew(txn, ids, &mut table).await?;
+                    move_rows(txn, engine, &old, &table, sequence).await?;
                 } else {
                     table.columns.push(column);
                 }
@@ -437,7 +448,14 @@ async fn alter_table(
 }
 
 /// Writes every row of the old descriptor's storage into the new one's. Columns that are new get their default.
-async fn move_rows(txn: &mut dyn Transaction, old: &Table, new: &Table, sequence: &mut u64) -> Result<(), SqlError> {
+async fn move_rows(
+    txn: &mut dyn Transaction,
+    engine: &Engine,
+    old: &Table,
+    new: &Table,
+    sequence: &mut u64,
+) -> Result<(), SqlError> {
+    let mut bulk = Bulk::new(engine.database().clone());
     let facts = crate::expr::Facts::default();
     let now_us = crate::datetime::from_unix_ns(txn.began().earliest);
     let scope = crate::expr::Scope { params: &[], now_us, session: &facts };
@@ -447,7 +465,7 @@ async fn move_rows(txn: &mut dyn Transaction, old: &Table, new: &Table, sequence
     loop {
         let found = cursor.next(txn, old, &wanted, Lock::Shared, 4000).await?;
         if found.is_empty() {
-            return Ok(());
+            return bulk.finish().await;
         }
         for found in found {
             let mut row = found.row;
@@ -460,7 +478,10 @@ async fn move_rows(txn: &mut dyn Transaction, old: &Table, new: &Table, sequence
                 let message = format!("column \"{}\" of relation \"{}\" contains null values", column.0.name, new.name);
                 return Err(SqlError::new(state::NOT_NULL, message));
             }
-            if let Some(clash) = write::insert(txn, new, &row, sequence).await? {
+            let (chunk, highest) = bulk.chunk().await?;
+            let clash = write::insert_above(chunk, new, &row, sequence, Some(highest)).await?;
+            bulk.wrote(&row).await?;
+            if let Some(clash) = clash {
                 let index = clash.index.map(|at| &new.indexes[at]).or(new.primary.as_ref());
                 return Err(index.map_or_else(
                     || SqlError::corrupted("a clash without an index"),

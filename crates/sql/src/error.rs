@@ -141,7 +141,9 @@ impl From<Failure> for SqlError {
             Failure::InFuture { .. } => SqlError::new(state::INVALID_PARAMETER, text),
             Failure::ReadOnly => SqlError::new(state::READ_ONLY, "cannot execute a write in a read-only transaction"),
             Failure::TooLarge { .. } => {
-                SqlError::new(state::TOO_LARGE, text).hint("Write in several transactions, or raise the limit.")
+                SqlError::new(state::TOO_LARGE, text).hint(
+                "Write in several transactions; COPY into a table that the same transaction created or truncated has no limit.",
+            )
             }
             Failure::DiskFull => SqlError::new(state::DISK_FULL, text).hint("Free some space; reads go on meanwhile."),
             Failure::Unavailable(_) => SqlError::new(state::UNAVAILABLE, text),

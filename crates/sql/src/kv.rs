@@ -6,6 +6,7 @@
 //!   01 03                 next id
 //!   01 04 id              fence of a table: its version
 //!   01 05 storage         storage that nobody refers to any more, to be erased by VACUUM
+//!   01 06 storage         when an id was handed out to a transaction that has not committed yet
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
@@ -31,6 +32,12 @@ pub(crate) fn fence_key(id: u32) -> Key {
 
 pub(crate) fn dropped_key(storage: u32) -> Key {
     to_key([&DROPPED, &storage.to_be_bytes()[..]].concat())
+}
+
+pub(crate) const PENDING: [u8; 2] = [1, 6];
+
+pub(crate) fn pending_key(storage: u32) -> Key {
+    to_key([&PENDING, &storage.to_be_bytes()[..]].concat())
 }
 
 /// How long the prefix of a storage is.

@@ -21,6 +21,7 @@
 mod aggregate;
 mod analytic;
 mod bind;
+mod bulk;
 mod cast;
 mod catalog;
 mod compile;

@@ -293,6 +293,7 @@ async fn attempt(
         Plan::Explain(inner, analyze) => {
             let mut lines = compile::explain(inner);
             if *analyze {
+                work.touched.extend(compiled.tables.iter().map(|(id, _)| *id));
                 let (rows, _, _) = run_plan(inner, work, portal, &scope, usize::MAX).await?;
                 portal.rows = None;
                 lines.push(format!("Actual rows: {}", rows.len().max(portal.count as usize)));
@@ -305,6 +306,7 @@ async fn attempt(
             Chunk { rows: Vec::new(), done: true, tag }
         }
         plan => {
+            work.touched.extend(compiled.tables.iter().map(|(id, _)| *id));
             let (rows, done, verb) = run_plan(plan, work, portal, &scope, max).await?;
             let tag = match verb {
                 "INSERT" => format!("INSERT 0 {}", portal.count),

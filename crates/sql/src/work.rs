@@ -38,6 +38,10 @@ pub(crate) struct Work {
     pub(crate) sequence: u64,
     pub(crate) savepoints: Vec<(String, Savepoint)>,
     pub(crate) journal: Vec<Step>,
+    /// Ids that were handed out to it: nobody else sees what lies there.
+    pub(crate) own: Vec<u32>,
+    /// The tables of which it has read or written rows, by id.
+    pub(crate) touched: Vec<u32>,
     fences: Vec<(u32, u64)>,
 }
 
@@ -53,6 +57,8 @@ impl Work {
             sequence: 0,
             savepoints: Vec::new(),
             journal: Vec::new(),
+            own: Vec::new(),
+            touched: Vec::new(),
             fences: Vec::new(),
         })
     }

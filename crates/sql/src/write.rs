@@ -72,11 +72,26 @@ pub(crate) async fn insert(
     row: &[Datum],
     sequence: &mut u64,
 ) -> Result<Option<Clash>, SqlError> {
+    insert_above(txn, table, row, sequence, None).await
+}
+
+/// The same into storage that has no key above `highest`: rows that come in the order of their key need no look.
+pub(crate) async fn insert_above(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    row: &[Datum],
+    sequence: &mut u64,
+    highest: Option<&mut Option<Key>>,
+) -> Result<Option<Clash>, SqlError> {
     check_nulls(table, row)?;
     let key = match table.row_key(row) {
         Some(bytes) => {
             let key = kv::to_key(bytes);
-            if txn.get(&key, Lock::Exclusive).await?.is_some() {
+            let surely_new = highest.is_some_and(|highest| match highest {
+                Some(known) if key <= *known => false,
+                highest => highest.replace(key.clone()).is_none_or(|known| known < key),
+            });
+            if !surely_new && txn.get(&key, Lock::Exclusive).await?.is_some() {
                 return Ok(Some(Clash { index: None, key }));
             }
             key

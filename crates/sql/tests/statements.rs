@@ -4,7 +4,7 @@ mod common;
 
 use common::{prepared, run, session};
 use futures::executor::block_on;
-use meridian_sql::{Response, Session, Status};
+use meridian_sql::{Response, Session, SqlError, Status};
 
 fn with_people() -> (Session, common::Memory) {
     let (mut session, memory) = session();
@@ -279,4 +279,42 @@ fn deep_nesting_is_refused() {
     let long = format!("select 1{}", " + 1".repeat(20_000));
     let answer = run(&mut session, &long);
     assert!(answer[0] == "20001" || answer[0].starts_with("4") || answer[0].starts_with("5"), "{answer:?}");
+}
+
+#[test]
+fn what_fills_new_storage_is_seen_with_the_commit_or_never() {
+    let (mut session, memory) = session();
+    let s = &mut session;
+    let mut other = Session::new(s.engine().clone(), "root");
+    let copy = |s: &mut Session, rows: &str| -> Result<Response, SqlError> {
+        assert_eq!(run(s, "copy t from stdin"), ["COPY IN 2"]);
+        block_on(s.copy_data(rows.as_bytes()))?;
+        block_on(s.copy_done())
+    };
+    let all = "select a, b from t order by a";
+    run(s, "create table t (a int primary key, b text unique); insert into t values (1, 'old')");
+    let before = memory.commits();
+    run(s, "begin; truncate t");
+    copy(s, "1\tx\n2\ty\n").unwrap();
+    assert!(memory.commits() > before, "its rows go ahead of it");
+    assert_eq!(run(&mut other, all), ["1|old", "SELECT 1"]);
+    assert_eq!(run(s, all), ["1|x", "2|y", "SELECT 2"]);
+    run(s, "rollback");
+    assert_eq!(run(s, all), ["1|old", "SELECT 1"]);
+    // A savepoint takes back what came after it, so that its rows wait for the commit.
+    run(s, "begin; truncate t; savepoint p");
+    copy(s, "3\tz\n").unwrap();
+    assert_eq!(run(s, "rollback to p; select count(*) from t; rollback"), ["ROLLBACK", "0", "SELECT 1", "ROLLBACK"]);
+    for (rows, constraint) in [("2\tx\n1\ty\n2\tz\n", "t_pkey"), ("1\tx\n2\tx\n", "t_b_key")] {
+        run(s, "begin; truncate t");
+        let error = copy(s, rows).unwrap_err();
+        assert!(error.sqlstate == "23505" && error.message.contains(constraint), "{}", error.message);
+        run(s, "rollback");
+    }
+    run(s, "begin; truncate t");
+    copy(s, "1\tx\n2\ty\n").unwrap();
+    run(s, "commit; alter table t add column c int default 7; create index on t (c)");
+    assert_eq!(run(&mut other, "select * from t where c = 7 order by a"), ["1|x|7", "2|y|7", "SELECT 2"]);
+    assert_eq!(run(s, "vacuum"), ["VACUUM"]);
+    assert_eq!(run(s, all), ["1|x", "2|y", "SELECT 2"]);
 }
