@@ -6,9 +6,9 @@ use crate::function::{self, Moment};
 use crate::operator::{MomentOf, Operators};
 use crate::table::Scanned;
 use crate::value;
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, SchemaRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, TableReference};
+use datafusion::common::{Result, ScalarValue, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
@@ -63,7 +63,22 @@ impl ContextProvider for Context<'_> {
             self.state.table_functions().get(name).filter(|_| name == "generate_series").ok_or_else(|| {
                 outward(SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name} does not exist")))
             })?;
-        let args = args.into_iter().map(|arg| crate::plan::folded(arg, self.state)).collect::<Result<Vec<_>>>()?;
+        let mut args = args.into_iter().map(|arg| crate::plan::folded(arg, self.state)).collect::<Result<Vec<_>>>()?;
+        // It takes bigints, or timestamps by an interval, exactly.
+        let in_time = matches!(
+            args.first(),
+            Some(Expr::Literal(ScalarValue::TimestampMicrosecond(..) | ScalarValue::Date32(_), _))
+        );
+        for (at, arg) in args.iter_mut().enumerate() {
+            if let Expr::Literal(value, _) = arg {
+                let wanted = match (in_time, at) {
+                    (false, _) => DataType::Int64,
+                    (true, 2) => DataType::Interval(IntervalUnit::MonthDayNano),
+                    (true, _) => DataType::Timestamp(TimeUnit::Nanosecond, None),
+                };
+                *value = value.cast_to(&wanted)?;
+            }
+        }
         let args = datafusion::catalog::TableFunctionArgs::new(&args, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(args)?))
     }

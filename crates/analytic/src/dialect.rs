@@ -411,6 +411,21 @@ impl Rewriter {
                 args.extend(escape_char.take().map(Expr::Value));
                 *expr = negate(call("similar to", args), *negated);
             }
+            Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr: inner } => {
+                let ones = Expr::value(Value::Number("-1".into(), false));
+                let op = BinaryOperator::PGBitwiseXor;
+                *expr = Expr::Nested(Box::new(Expr::BinaryOp { left: inner.clone(), op, right: Box::new(ones) }));
+            }
+            Expr::UnaryOp { op: ast::UnaryOperator::PGSquareRoot, expr: inner } => {
+                *expr = call("sqrt", vec![take(inner)]);
+            }
+            Expr::UnaryOp { op: ast::UnaryOperator::PGAbs, expr: inner } => *expr = call("abs", vec![take(inner)]),
+            Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
+                *expr = call("power", vec![take(left), take(right)]);
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                *expr = call("at time zone", vec![take(timestamp), take(time_zone)]);
+            }
             Expr::Collate { expr: inner, .. } => *expr = take(inner),
             Expr::Position { expr: what, r#in } => *expr = call("strpos", vec![take(r#in), take(what)]),
             Expr::Substring { expr: text, substring_from, substring_for, .. } => {

@@ -325,6 +325,30 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
                 })
             },
         )),
+        "at time zone" => Some(ByRow::with(
+            name,
+            moment,
+            |args| {
+                let zoned =
+                    args.arg_fields.first().is_some_and(|field| base_type(field.data_type()) == Type::TimestampTz);
+                Ok(value::field("", if zoned { Type::Timestamp } else { Type::TimestampTz }, true))
+            },
+            |_, args| match args {
+                [at, Datum::Text(zone)] => {
+                    // Times are kept in UTC, and no other zone is known here.
+                    let utc = ["utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu"];
+                    if !utc.contains(&zone.to_lowercase().as_str()) {
+                        return Err(SqlError::unsupported(format!("the time zone \"{zone}\"")));
+                    }
+                    match at {
+                        Datum::TimestampTz(us) => Ok(Datum::Timestamp(*us)),
+                        Datum::Null => Ok(Datum::Null),
+                        other => meridian_sql::convert(other.clone(), Type::TimestampTz, true),
+                    }
+                }
+                _ => Ok(Datum::Null),
+            },
+        )),
         "similar to" => Some(ByRow::of(name, Type::Bool, moment, |_, args| match args {
             [Datum::Text(text), Datum::Text(pattern), rest @ ..] => {
                 let escape = match rest {

@@ -28,6 +28,7 @@ mod error;
 mod function;
 mod operator;
 mod plan;
+mod sequential;
 mod subquery;
 mod table;
 mod value;

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Datum as ArrowDatum};
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::expr::{Cast, Placeholder, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -107,6 +107,14 @@ impl ExprPlanner for Operators {
         }
         if !is_arithmetic(&raw.op) {
             return Ok(PlannerResult::Original(raw));
+        }
+        // A date becomes a timestamp when a span of time is added.
+        let is_span = |ty: &DataType| matches!(ty, DataType::Interval(_) | DataType::Duration(_));
+        for (side, own, other) in [(&mut raw.left, &left, &right), (&mut raw.right, &right, &left)] {
+            if *own == DataType::Date32 && is_span(other) {
+                let ty = crate::value::arrow_type(Type::Timestamp);
+                *side = Expr::Cast(Cast::new(Box::new(side.clone()), ty));
+            }
         }
         let (l, r) = (base_type(&left), base_type(&right));
         let is_date = |ty: &DataType| matches!(ty, DataType::Date32);

@@ -3,6 +3,7 @@
 use crate::Shared;
 use crate::error::{inward, outward};
 use crate::function::{Known, Moment};
+use crate::sequential::in_order;
 use crate::subquery::{self, Apply};
 use crate::table::{Bridge, Event, Request};
 use crate::value;
@@ -111,6 +112,7 @@ impl Start {
         state.config_mut().set_extension(Arc::new(Bridge(sender.clone())));
         let logical = subquery::bind(self.logical.clone(), &self.applied, &state)?;
         let plan = state.create_physical_plan(&logical).await?;
+        let plan = in_order(plan)?;
         let mut batches = execute_stream(plan, state.task_ctx())?;
         while let Some(batch) = batches.next().await {
             let batch = batch?;

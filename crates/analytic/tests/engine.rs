@@ -198,3 +198,24 @@ async fn conditions_on_keys_narrow_a_scan() {
         assert_eq!(client.query_one(&sql, &[]).await.expect("a row").get::<_, i64>(0), count, "{condition}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_by_query_take_parameters() {
+    let server = start(Options::default()).await;
+    let client = server.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE a (id int PRIMARY KEY, n bigint, t text); CREATE TABLE b (id int PRIMARY KEY, n bigint);
+             INSERT INTO a VALUES (1, 10, 'x'), (2, 20, 'y'); INSERT INTO b VALUES (1, 100), (2, 200)",
+        )
+        .await
+        .expect("rows");
+    let update = "UPDATE a SET n = b.n + $1, t = $2 FROM b WHERE a.id = b.id AND b.id = $3 RETURNING n, t";
+    let row = client.query_one(update, &[&5i64, &"z", &2i32]).await.expect("a row");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, &str>(1)), (205, "z"));
+    let insert = "INSERT INTO a SELECT b.id + $1, b.n, $2::text FROM b JOIN a ON a.id = b.id WHERE b.n > $3";
+    assert_eq!(client.execute(insert, &[&10i32, &"new", &150i64]).await.expect("inserted"), 1);
+    let delete = "DELETE FROM a WHERE id IN (SELECT id FROM b WHERE n >= $1) OR t = $2";
+    assert_eq!(client.execute(delete, &[&200i64, &"new"]).await.expect("deleted"), 2);
+    assert_eq!(client.query("SELECT id FROM a", &[]).await.expect("rows").len(), 1);
+}

@@ -2,6 +2,7 @@
 
 use crate::analytic::AnalyticPlan;
 use crate::bind::Binder;
+use crate::by_query::{ByQuery, Draft};
 use crate::catalog::{self, Table};
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
@@ -21,11 +22,22 @@ use std::sync::Arc;
 const OTHERS_MAY_KNOW: [&str; 4] =
     [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT, state::GROUPING];
 
+fn others_may_know(engine: &Engine, error: &SqlError) -> bool {
+    engine.analytic().is_some() && OTHERS_MAY_KNOW.contains(&error.sqlstate)
+}
+
+/// Which of two errors to answer: our own unless it only says that we do not know.
+fn better(own: SqlError, theirs: SqlError) -> SqlError {
+    if own.sqlstate == state::FEATURE_NOT_SUPPORTED { theirs } else { own }
+}
+
 /// What a statement does.
 pub(crate) enum Plan {
     Select(Select),
     Insert(Insert),
     Change(Change),
+    /// A change that takes an analytical engine.
+    ByQuery(ByQuery),
     Analytic(Arc<dyn AnalyticPlan>),
     /// The lines, and what EXPLAIN ANALYZE runs.
     Explain(Box<Plan>, bool),
@@ -62,6 +74,11 @@ pub(crate) fn explain(plan: &Plan) -> Vec<String> {
         Plan::Select(select) => select.explain(),
         Plan::Insert(_) => vec!["Insert".into()],
         Plan::Change(change) => {
+            let mut lines = vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
+            lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
+            lines
+        }
+        Plan::ByQuery(change) => {
             let mut lines = vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
             lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
             lines
@@ -142,10 +159,9 @@ pub(crate) async fn compile(
                         (Plan::Select(select), binder.param_types(), Some(columns))
                     }
                     // Another engine knows more functions, aggregates among them.
-                    Err(error) if engine.analytic().is_some() && OTHERS_MAY_KNOW.contains(&error.sqlstate) => {
+                    Err(error) if others_may_know(engine, &error) => {
                         let planned = analytic(engine, txn, clean, query, &declared, &mut tables).await;
-                        let ours = error.sqlstate != state::FEATURE_NOT_SUPPORTED;
-                        planned.map_err(|theirs| if ours { error } else { theirs })?
+                        planned.map_err(|theirs| better(error, theirs))?
                     }
                     Err(error) => return Err(error),
                 }
@@ -166,7 +182,21 @@ pub(crate) async fn compile(
                 }
                 None => None,
             };
-            let (insert, binder) = Insert::compile(&declared, insert, into, from)?;
+            let own = Insert::compile(&declared, insert, into.clone(), from, None);
+            let (insert, binder) = match (own, insert.source.as_deref()) {
+                (Err(error), Some(query)) if others_may_know(engine, &error) => {
+                    let mut read = Vec::new();
+                    let planned = analytic(engine, txn, clean, query, &declared, &mut read).await;
+                    let Ok((Plan::Analytic(plan), ..)) = planned else {
+                        return Err(planned
+                            .map_or_else(|theirs| better(error, theirs), |_| SqlError::unsupported("this query")));
+                    };
+                    tables.truncate(1);
+                    tables.extend(read.into_iter().filter(|(id, _)| *id != into.id));
+                    Insert::compile(&declared, insert, into, None, Some(plan))?
+                }
+                (own, _) => own?,
+            };
             let columns = insert.returning.as_ref().map(|returning| returning.columns.clone());
             (Plan::Insert(insert), binder.param_types(), columns)
         }
@@ -188,12 +218,29 @@ pub(crate) async fn compile(
             let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
             binder.add(table.clone(), &alias);
             let change = match statement {
-                Statement::Update(update) => Change::update(&mut binder, update, table)?,
-                Statement::Delete(delete) => Change::delete(&mut binder, delete, table)?,
+                Statement::Update(update) => Change::update(&mut binder, update, table.clone()),
+                Statement::Delete(delete) => Change::delete(&mut binder, delete, table.clone()),
                 _ => return Err(SqlError::unsupported("this statement")),
             };
-            let columns = change.returning.as_ref().map(|returning| returning.columns.clone());
-            (Plan::Change(change), binder.param_types(), columns)
+            match change {
+                Err(error) if others_may_know(engine, &error) => {
+                    let draft = Draft::of(statement, &table)?;
+                    let planned = analytic(engine, txn, clean, &draft.query, &declared, &mut tables).await;
+                    let Ok((Plan::Analytic(plan), ..)) = planned else {
+                        return Err(planned
+                            .map_or_else(|theirs| better(error, theirs), |_| SqlError::unsupported("this query")));
+                    };
+                    let mut binder = Binder::new(&declared);
+                    let change = draft.planned(&mut binder, table, plan)?;
+                    let columns = change.returning.as_ref().map(|returning| returning.columns.clone());
+                    (Plan::ByQuery(change), binder.param_types(), columns)
+                }
+                change => {
+                    let change = change?;
+                    let columns = change.returning.as_ref().map(|returning| returning.columns.clone());
+                    (Plan::Change(change), binder.param_types(), columns)
+                }
+            }
         }
         Statement::ShowVariable { variable } => {
             let name = variable.iter().map(|ident| ident.value.to_lowercase()).collect::<Vec<_>>().join("_");

@@ -1,6 +1,8 @@
 //! INSERT, UPDATE and DELETE.
 
+use crate::analytic::AnalyticPlan;
 use crate::bind::Binder;
+use crate::by_query;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -31,13 +33,21 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
-    fn compile(binder: &mut Binder, items: &Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>, SqlError> {
+    pub(crate) fn compile(
+        binder: &mut Binder,
+        items: &Option<Vec<ast::SelectItem>>,
+    ) -> Result<Option<Returning>, SqlError> {
         let Some(items) = items else { return Ok(None) };
         let (outputs, columns) = select::bind_items(binder, items)?;
         Ok(Some(Returning { outputs, columns: columns.into() }))
     }
 
-    fn take(this: &Option<Returning>, row: &[Datum], scope: &Scope<'_>, changed: &mut Changed) -> Result<(), SqlError> {
+    pub(crate) fn take(
+        this: &Option<Returning>,
+        row: &[Datum],
+        scope: &Scope<'_>,
+        changed: &mut Changed,
+    ) -> Result<(), SqlError> {
         changed.count += 1;
         if let Some(returning) = this {
             let row = returning.outputs.iter().map(|expr| expr.eval(row, scope)).collect::<Result<_, _>>()?;
@@ -47,11 +57,12 @@ impl Returning {
     }
 }
 
-#[derive(Debug)]
 enum Source {
     Values(Vec<Vec<Expr>>),
     /// The outputs are already of the columns' types; each goes to the column of the same number here.
     Select(Box<Select>, Vec<usize>, Vec<Expr>),
+    /// The same of a query that only an analytical engine runs.
+    Analytic(Arc<dyn AnalyticPlan>, Vec<usize>, Vec<Expr>),
 }
 
 #[derive(Debug)]
@@ -62,7 +73,6 @@ enum OnConflict {
 }
 
 /// A compiled INSERT.
-#[derive(Debug)]
 pub(crate) struct Insert {
     table: Arc<Table>,
     source: Source,
@@ -111,6 +121,7 @@ impl Insert {
         insert: &ast::Insert,
         table: Arc<Table>,
         from: Option<Arc<Table>>,
+        analytic: Option<Arc<dyn AnalyticPlan>>,
     ) -> Result<(Insert, Binder), SqlError> {
         let mut binder = Binder::new(declared);
         let named: Vec<ast::Ident> =
@@ -119,6 +130,28 @@ impl Insert {
         let defaults = defaults(&mut binder, &table)?;
         let source = match insert.source.as_deref() {
             None => Source::Values(vec![defaults]),
+            Some(_) if let Some(plan) = analytic => {
+                let columns = plan.columns();
+                if columns.len() > targets.len() {
+                    return Err(SqlError::new(state::SYNTAX, "INSERT has more expressions than target columns"));
+                }
+                for (output, column) in columns.iter().zip(&targets) {
+                    let column = &table.columns[*column];
+                    if !crate::cast::is_assignable(output.ty, column.ty) {
+                        let message = format!(
+                            "column \"{}\" is of type {} but expression is of type {}",
+                            column.name,
+                            column.ty.name(),
+                            output.ty.name()
+                        );
+                        return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                            .hint("You will need to rewrite or cast the expression."));
+                    }
+                }
+                binder.params = plan.params().into_iter().map(Some).collect();
+                let targets = targets[..columns.len()].to_vec();
+                Source::Analytic(plan, targets, defaults)
+            }
             Some(query) => match &*query.body {
                 SetExpr::Values(values) => {
                     let mut rows = Vec::with_capacity(values.rows.len());
@@ -210,9 +243,15 @@ impl Insert {
                     self.insert(txn, row, scope, sequence, &mut changed).await?;
                 }
             }
-            Source::Select(select, targets, defaults) => {
-                let mut running = select.start(scope)?;
-                let (rows, _) = select.fetch(&mut running, txn, scope, usize::MAX).await?;
+            Source::Select(_, targets, defaults) | Source::Analytic(_, targets, defaults) => {
+                let rows = match &self.source {
+                    Source::Select(select, ..) => {
+                        let mut running = select.start(scope)?;
+                        select.fetch(&mut running, txn, scope, usize::MAX).await?.0
+                    }
+                    Source::Analytic(plan, ..) => by_query::all_rows(plan.as_ref(), txn, scope).await?,
+                    Source::Values(_) => Vec::new(),
+                };
                 let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<Vec<_>, _>>()?;
                 for values in rows {
                     let mut row = defaults.clone();

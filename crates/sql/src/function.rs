@@ -135,6 +135,13 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
             }),
             n => {
                 let n = number::to_decimal(n)?;
+                if whole(1) < 0 {
+                    // Tens, hundreds and so on.
+                    let unit = rust_decimal::Decimal::from(10i64.pow(whole(1).unsigned_abs().min(18) as u32));
+                    let units = (n / unit).round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
+                    let whole = units.checked_mul(unit).ok_or_else(|| number::overflow(Type::Numeric(None)))?;
+                    return Ok(Datum::Numeric(whole));
+                }
                 let scale = whole(1).clamp(0, 28) as u32;
                 Datum::Numeric(match function {
                     Ceil => n.ceil(),

@@ -22,6 +22,7 @@ mod aggregate;
 mod analytic;
 mod bind;
 mod bulk;
+mod by_query;
 mod cast;
 mod catalog;
 mod compile;

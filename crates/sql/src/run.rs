@@ -350,6 +350,11 @@ async fn run_plan(
             portal.count = changed.count;
             Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
         }
+        Plan::ByQuery(change) => {
+            let changed = change.run(work.txn.as_mut(), scope).await?;
+            portal.count = changed.count;
+            Ok((changed.rows, true, if change.is_update() { "UPDATE" } else { "DELETE" }))
+        }
         Plan::Analytic(plan) => {
             if portal.rows.is_none() {
                 portal.rows = Some(Rows::Analytic(plan.start(portal.params.to_vec())?, Vec::new()));

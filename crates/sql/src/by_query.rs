@@ -1,0 +1,235 @@
+//! UPDATE and DELETE whose rows or values only an analytical engine can find: `UPDATE … FROM`, `DELETE … USING`, subqueries.
+//!
+//! The engine runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each row is locked by its key and changed.
+//! Both happen in one transaction, so the row is still what the query saw. A row that several others match is changed once, as the
+//! first of them says; PostgreSQL leaves open which that is. A table without a primary key has no key to select.
+
+use crate::analytic::{AnalyticPlan, Reader};
+use crate::bind::Binder;
+use crate::cast;
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::dml::{Changed, Returning, target_columns};
+use crate::error::{SqlError, state};
+use crate::expr::Scope;
+use crate::names;
+use crate::{kv, row, write};
+use meridian_txn::{Lock, Transaction};
+use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A change by query, before its query is planned.
+pub(crate) struct Draft {
+    /// Selects the keys, then the new values.
+    pub(crate) query: ast::Query,
+    /// The columns of the new values; `None` for DELETE.
+    assigned: Option<Vec<usize>>,
+    returning: Option<Vec<SelectItem>>,
+    alias: String,
+}
+
+/// A compiled change by query.
+pub(crate) struct ByQuery {
+    table: Arc<Table>,
+    plan: Arc<dyn AnalyticPlan>,
+    assigned: Option<Vec<usize>>,
+    pub(crate) returning: Option<Returning>,
+}
+
+fn literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => !matches!(value.value, ast::Value::Number(..)),
+        Expr::Nested(inner) => literal(inner),
+        _ => false,
+    }
+}
+
+impl Draft {
+    /// The query behind a statement that changes a table.
+    pub(crate) fn of(statement: &Statement, table: &Table) -> Result<Draft, SqlError> {
+        let Some(primary) = &table.primary else {
+            return Err(SqlError::unsupported("a change by query of a table without a primary key"));
+        };
+        let (target, others, selection, returning, assignments) = match statement {
+            Statement::Update(update) => {
+                let others = match &update.from {
+                    Some(ast::UpdateTableFromKind::AfterSet(from)) => from.clone(),
+                    Some(ast::UpdateTableFromKind::BeforeSet(_)) => {
+                        return Err(SqlError::new(state::SYNTAX, "FROM stands behind SET"));
+                    }
+                    None => Vec::new(),
+                };
+                (&update.table, others, &update.selection, &update.returning, Some(&update.assignments))
+            }
+            Statement::Delete(delete) => {
+                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+                let [target] = from.as_slice() else {
+                    return Err(SqlError::unsupported("deleting from several tables"));
+                };
+                (target, delete.using.clone().unwrap_or_default(), &delete.selection, &delete.returning, None)
+            }
+            _ => return Err(SqlError::unsupported("this statement")),
+        };
+        let TableFactor::Table { alias, .. } = &target.relation else {
+            return Err(SqlError::unsupported("changing anything but a table"));
+        };
+        let alias = alias.as_ref().map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
+        let named = |column: usize| {
+            let parts = [alias.as_str(), table.columns[column].name.as_str()];
+            Expr::CompoundIdentifier(parts.map(|part| Ident::with_quote('"', part)).to_vec())
+        };
+        let mut outputs: Vec<Expr> = primary.columns.iter().map(|part| named(part.column as usize)).collect();
+        let mut assigned = Vec::new();
+        for assignment in assignments.into_iter().flatten() {
+            match (&assignment.target, &assignment.value) {
+                (ast::AssignmentTarget::ColumnName(name), value) => {
+                    outputs.push(assign(table, name, value, &mut assigned)?);
+                }
+                (ast::AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+                    for (name, value) in names.iter().zip(values) {
+                        outputs.push(assign(table, name, value, &mut assigned)?);
+                    }
+                }
+                _ => return Err(SqlError::unsupported("this assignment")),
+            }
+        }
+        let template =
+            Parser::new(&PostgreSqlDialect {}).try_with_sql("SELECT 1").and_then(|mut parser| parser.parse_query());
+        let mut query = *template.map_err(|error| SqlError::new("XX000", error.to_string()))?;
+        if let SetExpr::Select(select) = &mut *query.body {
+            // Names of their own, so that none of them is another's.
+            let item = |(at, expr)| SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', format!("_{at}")) };
+            select.projection = outputs.into_iter().enumerate().map(item).collect();
+            select.from = std::iter::once(TableWithJoins { relation: target.relation.clone(), joins: Vec::new() })
+                .chain(others)
+                .collect();
+            select.selection = selection.clone();
+        }
+        Ok(Draft { query, assigned: assignments.map(|_| assigned), returning: returning.clone(), alias })
+    }
+
+    /// With its query planned.
+    pub(crate) fn planned(
+        self,
+        binder: &mut Binder,
+        table: Arc<Table>,
+        plan: Arc<dyn AnalyticPlan>,
+    ) -> Result<ByQuery, SqlError> {
+        let keys = table.primary.as_ref().map_or(0, |primary| primary.columns.len());
+        let columns = plan.columns();
+        for (output, column) in columns[keys.min(columns.len())..].iter().zip(self.assigned.iter().flatten()) {
+            let column = &table.columns[*column];
+            if !cast::is_assignable(output.ty, column.ty) {
+                let message = format!(
+                    "column \"{}\" is of type {} but expression is of type {}",
+                    column.name,
+                    column.ty.name(),
+                    output.ty.name()
+                );
+                return Err(SqlError::new(state::TYPE_MISMATCH, message)
+                    .hint("You will need to rewrite or cast the expression."));
+            }
+        }
+        binder.params = plan.params().into_iter().map(Some).collect();
+        binder.add(table.clone(), &self.alias);
+        let returning = Returning::compile(binder, &self.returning)?;
+        Ok(ByQuery { table, plan, assigned: self.assigned, returning })
+    }
+}
+
+/// A new value as an output of the query. A literal in quotes and a parameter take the type of their column.
+fn assign(table: &Table, name: &ast::ObjectName, value: &Expr, assigned: &mut Vec<usize>) -> Result<Expr, SqlError> {
+    let ident = name.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| Ident::new(""));
+    let column = target_columns(table, std::slice::from_ref(&ident))?[0];
+    if assigned.contains(&column) {
+        let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+        return Err(SqlError::new(state::SYNTAX, message));
+    }
+    assigned.push(column);
+    let is_default = matches!(value, Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
+    let value = match (is_default, &table.columns[column].default) {
+        (false, _) => value.clone(),
+        (true, Some(text)) => crate::parse::expression(text)?,
+        (true, None) => Expr::value(ast::Value::Null),
+    };
+    if !literal(&value) {
+        return Ok(value);
+    }
+    let ty = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(&table.columns[column].ty.base().to_string())
+        .and_then(|mut parser| parser.parse_data_type());
+    Ok(Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(value),
+        data_type: ty.map_err(|error| SqlError::new("XX000", error.to_string()))?,
+        array: false,
+        format: None,
+    })
+}
+
+/// All rows of a planned query.
+pub(crate) async fn all_rows(
+    plan: &dyn AnalyticPlan,
+    txn: &mut dyn Transaction,
+    scope: &Scope<'_>,
+) -> Result<Vec<Vec<Datum>>, SqlError> {
+    let mut rows = Vec::new();
+    let mut running = plan.start(scope.params.get(..plan.params().len()).unwrap_or(scope.params).to_vec())?;
+    let mut reader = Reader::new(txn, scope.session, scope.now_us);
+    while let Some(more) = running.next(&mut reader).await? {
+        rows.extend(more);
+    }
+    Ok(rows)
+}
+
+impl ByQuery {
+    pub(crate) fn explain(&self) -> Vec<String> {
+        self.plan.explain()
+    }
+
+    pub(crate) fn is_update(&self) -> bool {
+        self.assigned.is_some()
+    }
+
+    pub(crate) async fn run(&self, txn: &mut dyn Transaction, scope: &Scope<'_>) -> Result<Changed, SqlError> {
+        let table = &*self.table;
+        let parts = table.primary.as_ref().map_or(&[][..], |primary| &primary.columns);
+        let mut changed = Changed { count: 0, rows: Vec::new() };
+        let mut done = BTreeSet::new();
+        for found in all_rows(self.plan.as_ref(), txn, scope).await? {
+            let mut by_key = vec![Datum::Null; table.columns.len()];
+            let mut values = found.into_iter();
+            for part in parts {
+                let column = part.column as usize;
+                by_key[column] = cast::cast(values.next().unwrap_or(Datum::Null), table.columns[column].ty, false)?;
+            }
+            let Some(key) = table.row_key(&by_key) else { continue };
+            if !done.insert(key.clone()) {
+                continue;
+            }
+            let key = kv::to_key(key);
+            let Some(value) = txn.get(&key, Lock::Exclusive).await? else {
+                return Err(SqlError::corrupted("a row that was just read is not there"));
+            };
+            let old = row::decode(table, &key[kv::PREFIX..], &value, &vec![true; table.columns.len()])?;
+            match &self.assigned {
+                Some(assigned) => {
+                    let mut new = old.clone();
+                    for (column, value) in assigned.iter().zip(values) {
+                        new[*column] = cast::cast(value, table.columns[*column].ty, false)?;
+                    }
+                    write::update(txn, table, &key, &old, &new).await?;
+                    Returning::take(&self.returning, &new, scope, &mut changed)?;
+                }
+                None => {
+                    write::delete(txn, table, &key, &old)?;
+                    Returning::take(&self.returning, &old, scope, &mut changed)?;
+                }
+            }
+        }
+        Ok(changed)
+    }
+}
