@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// The demo's flags.
@@ -38,6 +39,9 @@ const SAMPLE: &[&str] = &[
      (4, 'Emmy', 'Erlangen', 2500), (5, 'Srinivasa', 'Madras', 1729), (6, 'Sofia', 'Stockholm', 950)",
 ];
 
+/// How far the banner's time travel goes, and a little.
+const LOOK_BACK: Duration = Duration::from_millis(1_100);
+
 /// What the banner offers: each shows something, and each runs as it stands here.
 pub const QUERIES: &[(&str, &str)] = &[
     (
@@ -45,7 +49,7 @@ pub const QUERIES: &[(&str, &str)] = &[
         "BEGIN; UPDATE accounts SET balance = balance - 100 WHERE id = 1; \
          UPDATE accounts SET balance = balance + 100 WHERE id = 2; COMMIT;",
     ),
-    ("time travel", "UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-2s';"),
+    ("time travel", "UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-1s';"),
     ("what a statement costs", "EXPLAIN SELECT * FROM accounts WHERE id = 3;"),
     ("a killed node", "\\demo kill 1"),
 ];
@@ -75,6 +79,9 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
     if let Err(error) = runtime.block_on(fill(&cluster)) {
         return fail(&format!("cannot make the sample data: {error}"));
     }
+    let filled = Instant::now();
+    // The sample has to be there already when what is pasted looks back.
+    std::thread::sleep(LOOK_BACK.saturating_sub(filled.elapsed()));
     banner(&cluster, folder, temporary.is_some());
     let waits = options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
     let code = if waits {

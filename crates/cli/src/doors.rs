@@ -102,9 +102,9 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 
 async fn health(State(watched): State<Arc<Watched>>) -> Response {
     let stopping = *watched.stopping.borrow();
-    let (code, status) = match (stopping, watched.house.serves()) {
+    let (code, status) = match (stopping, watched.house.serves().await) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "no leader: are a majority of the nodes up?"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: is a majority of the nodes up?"),
         (false, true) => (StatusCode::OK, "ok"),
     };
     let clock = watched.house.clock();
@@ -131,6 +131,9 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     );
     let status = watched.house.status();
     for (name, kind, value) in [
+        ("clock_half_width_ns", "gauge", clock.half_width_ns),
+        ("node_number", "gauge", u64::from(status.node.0)),
+        ("node_lives_total", "counter", u64::from(status.incarnation)),
         ("log_records_total", "counter", status.log.records),
         ("log_written_bytes_total", "counter", status.log.bytes),
         ("log_fsyncs_total", "counter", status.log.syncs),
@@ -143,8 +146,11 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     for (name, value) in [
         ("recent_bytes", (|shard| shard.recent_bytes as u64) as fn(&ShardStatus) -> u64),
         ("shard_applied_position", |shard| shard.applied),
+        ("shard_through_ns", |shard| shard.through.nanos),
         ("shard_leads", |shard| u64::from(shard.leads)),
         ("shard_has_leader", |shard| u64::from(shard.leader.is_some())),
+        // No node has the number 0.
+        ("shard_leader_node", |shard| shard.leader.map_or(0, |node| u64::from(node.0))),
     ] {
         let _ = writeln!(out, "# TYPE meridian_{name} gauge");
         for shard in &status.shards {

@@ -2,13 +2,15 @@
 
 use meridian_host::clock::ClockBound;
 use meridian_host::node::{Node, Options, Status};
+use meridian_mvcc::Key;
 use meridian_sql::system::{Sessions, Surroundings, Waiting};
 use meridian_sql::{Analytic, Engine};
-use meridian_txn::Lock;
 use meridian_txn::locking::Waits;
+use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Where a node keeps its data.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ impl std::fmt::Display for ClockLine {
     }
 }
 
+/// How long whoever asks for the node's health waits at most.
+const SERVES_WITHIN: Duration = Duration::from_secs(2);
 /// The database that users begin with.
 const FIRST: &str = "meridian";
 /// The cluster's own facts; no session enters.
@@ -170,9 +174,14 @@ impl House {
         self.node.kill();
     }
 
-    /// Whether every database has a leader that this node knows of.
-    pub fn serves(&self) -> bool {
-        self.status().shards.iter().all(|shard| shard.leader.is_some())
+    /// Whether a statement that came in now would be answered: one is, by whoever leads.
+    pub async fn serves(&self) -> bool {
+        let read = async {
+            let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+            let mut transaction = self.first.database().begin(begin).await?;
+            transaction.get(&Key::from(""), Lock::Shared).await.map(drop)
+        };
+        matches!(tokio::time::timeout(SERVES_WITHIN, read).await, Ok(Ok(())))
     }
 }
 

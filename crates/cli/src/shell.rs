@@ -23,7 +23,7 @@ pub use remote::Remote;
 use backend::Answer;
 use clap::Args;
 use render::Style;
-use split::Splitter;
+use split::{Piece, Splitter};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ impl Shell {
         }
         Some((|| {
             for sql in &options.execute {
-                self.script(sql, None)?;
+                self.execute(sql)?;
             }
             for file in &options.file {
                 if file.as_os_str() == "-" {
@@ -116,8 +116,25 @@ impl Shell {
         })())
     }
 
-    fn stdin(&mut self) -> Result<(), Stop> {
+    /// Runs a text of the command line; the lines of a COPY that it ends with are on the standard input.
+    fn execute(&mut self, sql: &str) -> Result<(), Stop> {
         let mut splitter = Splitter::default();
+        for line in sql.split_inclusive('\n') {
+            self.feed(&mut splitter, line, None)?;
+        }
+        if !splitter.wants_data() {
+            // As a `;` would end it, so that its lines are waited for.
+            self.feed(&mut splitter, "\n;", None)?;
+        }
+        if splitter.wants_data() { self.read(&mut splitter) } else { self.last(&mut splitter, None) }
+    }
+
+    fn stdin(&mut self) -> Result<(), Stop> {
+        self.read(&mut Splitter::default())
+    }
+
+    /// Reads the standard input to its end.
+    fn read(&mut self, splitter: &mut Splitter) -> Result<(), Stop> {
         let mut stdin = std::io::stdin().lock();
         let mut bytes = Vec::new();
         loop {
@@ -130,9 +147,9 @@ impl Shell {
             let Ok(line) = std::str::from_utf8(&bytes) else {
                 return self.complain("the standard input is not UTF-8 text");
             };
-            self.feed(&mut splitter, line, None)?;
+            self.feed(splitter, line, None)?;
         }
-        self.last(&mut splitter, None)
+        self.last(splitter, None)
     }
 
     /// Runs a file.
@@ -171,8 +188,8 @@ impl Shell {
             return self.command(line.trim());
         }
         splitter.push(line);
-        while let Some((number, statement)) = splitter.next_statement() {
-            self.statement(&statement, file.map(|file| (file, number)))?;
+        while let Some(statement) = splitter.next_statement() {
+            self.statement(&statement, file)?;
         }
         Ok(())
     }
@@ -180,15 +197,19 @@ impl Shell {
     /// The end of a script ends its last statement, too.
     fn last(&mut self, splitter: &mut Splitter, file: Option<&str>) -> Result<(), Stop> {
         match splitter.rest() {
-            Some((number, statement)) => self.statement(&statement, file.map(|file| (file, number))),
+            Some(statement) => self.statement(&statement, file),
             None => Ok(()),
         }
     }
 
     /// Runs one statement and prints its answers.
-    fn statement(&mut self, sql: &str, place: Option<(&str, usize)>) -> Result<(), Stop> {
+    fn statement(&mut self, statement: &Piece, file: Option<&str>) -> Result<(), Stop> {
+        let (sql, place) = (&statement.sql, file.map(|file| (file, statement.line)));
         let began = Instant::now();
-        let answers = self.backend.run(sql);
+        let answers = match &statement.data {
+            Some(data) => self.backend.copy(sql, data.as_bytes()),
+            None => self.backend.run(sql),
+        };
         let took = began.elapsed();
         let mut failed = false;
         for answer in answers {

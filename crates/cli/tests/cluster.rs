@@ -105,7 +105,51 @@ fn a_folder_keeps_its_cluster() {
         &join,
     ]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("identity"), "{}", stderr(&output));
+    let complaint = stderr(&output);
+    assert!(complaint.contains("identity") && complaint.contains("membership cannot change"), "{complaint}");
+    // Another node's folder, and a database that is alone.
+    let flags = ["--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let alone = run(&[&["start", "--data", folder.to_str().expect("UTF-8")], &flags[..]].concat());
+    assert_eq!(alone.status.code(), Some(1));
+    assert!(stderr(&alone).contains("belongs to"), "{}", stderr(&alone));
+    let (own, join) = (cluster.addresses[1].clone(), cluster.addresses.join(","));
+    let other = ["start", "--data", folder.to_str().expect("UTF-8"), "--listen", &own, "--join", &join];
+    cluster.kill(1);
+    let other = run(&[&other[..], &flags[..]].concat());
+    assert_eq!(other.status.code(), Some(1));
+    assert!(stderr(&other).contains("belongs to node"), "{}", stderr(&other));
+}
+
+#[test]
+fn health_is_what_a_majority_can_serve() {
+    let mut cluster = Cluster::start();
+    sql(cluster.node(0), "select 1");
+    let becomes = |node: &Started, code: &str| {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !node.get("/health").starts_with(&format!("HTTP/1.1 {code}")) {
+            assert!(Instant::now() < end, "not {code}: {}", node.get("/health"));
+        }
+    };
+    (0..3).for_each(|at| becomes(cluster.node(at), "200"));
+    let metrics = cluster.node(1).get("/metrics");
+    for name in [
+        "meridian_clock_half_width_ns 100000\n",
+        "meridian_node_number ",
+        "meridian_shard_leader_node{database=\"meridian\"} ",
+        "meridian_shard_through_ns{database=\"meridian\"} ",
+        "meridian_shard_applied_position{database=\"meridian\"} ",
+        "meridian_recent_bytes{database=\"meridian\"} ",
+        "meridian_log_fsyncs_total ",
+        "meridian_pg_connections_open ",
+    ] {
+        assert!(metrics.contains(name), "{name}: {metrics}");
+    }
+    cluster.kill(0);
+    (1..3).for_each(|at| becomes(cluster.node(at), "200"));
+    cluster.kill(1);
+    becomes(cluster.node(2), "503");
+    cluster.restart(1);
+    (1..3).for_each(|at| becomes(cluster.node(at), "200"));
 }
 
 #[test]

@@ -87,3 +87,32 @@ fn an_embedded_shell_starts_fast() {
     assert!(run(&["-e", "select 1"]).status.success());
     assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
 }
+
+#[test]
+fn the_lines_of_a_copy_come_from_the_script_the_pipe_or_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shop = folder.path().join("shop");
+    let node = common::Started::on(&folder.path().join("node"));
+    let rows = folder.path().join("rows.tsv");
+    std::fs::write(&rows, "5\tfive\n6\t\\N\n").expect("written");
+    let script = folder.path().join("copy.sql");
+    let lines =
+        "create table t (id int primary key, name text);\n-- in\ncopy t from stdin;\n1\tone; 'two\n2\t\\N\n\\.\n";
+    let text = format!("{lines}\\copy t (id, name) from '{}'\n", rows.display());
+    std::fs::write(&script, text).expect("written");
+    let script = script.to_str().expect("UTF-8");
+    for place in [vec![shop.to_str().expect("UTF-8")], vec!["sql", &node.url]] {
+        let with = |more: &[&'static str], input| run_with_input(&[place.clone(), more.to_vec()].concat(), input);
+        let filled = run(&[place.clone(), vec!["-f", script]].concat());
+        assert_eq!(stdout(&filled), "CREATE TABLE\nCOPY 2\nCOPY 2\n", "{}", stderr(&filled));
+        let piped = with(&["-e", "copy t from stdin"], "3\tthree\n4\tfour\n");
+        assert_eq!(stdout(&piped), "COPY 2\n", "{}", stderr(&piped));
+        let found = with(&[], "select count(*), count(name), sum(id) from t");
+        assert!(stdout(&found).contains("6 |     4 |  21\n"), "{}{}", stdout(&found), stderr(&found));
+        let broken = with(&[], "copy t from stdin;\nseven\tx\n\\.\nselect 'never';\n");
+        assert_eq!(broken.status.code(), Some(1));
+        assert!(stderr(&broken).contains("22P02") && !stdout(&broken).contains("never"), "{}", stderr(&broken));
+        let missing = with(&[], "\\copy t from /nonexistent.tsv\n");
+        assert!(stderr(&missing).contains("/nonexistent.tsv"), "{}", stderr(&missing));
+    }
+}

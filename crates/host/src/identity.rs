@@ -173,7 +173,7 @@ impl Identity {
         if stored.cluster != wanted.cluster {
             let addresses: Vec<&str> = stored.members.iter().map(|member| &*member.address).collect();
             let what = format!(
-                "belongs to another cluster (its {} members were fixed at birth: {})",
+                "belongs to another cluster (its {} members were fixed at birth, and membership cannot change in this version: {})",
                 addresses.len(),
                 addresses.join(", ")
             );

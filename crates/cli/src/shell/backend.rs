@@ -46,6 +46,8 @@ pub enum State {
 pub trait Backend {
     /// Runs one statement to its end. Interrupting it (ctrl-C) makes it fail.
     fn run(&mut self, sql: &str) -> Vec<Answer>;
+    /// Runs a COPY … FROM STDIN with its lines.
+    fn copy(&mut self, sql: &str, data: &[u8]) -> Vec<Answer>;
     /// The database's name.
     fn database(&self) -> &str;
     /// Where the session stands.

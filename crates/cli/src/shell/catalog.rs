@@ -206,6 +206,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("\\timing [on|off]", "print how long statements take"),
     ("\\x [on|off]", "one column below the other"),
     ("\\i FILE", "run a file"),
+    ("\\copy TABLE from FILE", "take in a file's lines, as COPY … FROM STDIN does"),
     ("\\?", "this list"),
     ("\\q", "leave (also ctrl-D)"),
 ];

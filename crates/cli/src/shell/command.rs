@@ -1,8 +1,22 @@
 //! Backslash commands: psql's, where psql has one.
 
 use super::catalog;
+use super::split::Piece;
 use super::{Shell, Stop};
 use std::path::Path;
+
+/// The table with its columns, the file, and the options of `\copy`.
+fn copied(argument: &str) -> Option<(&str, &str, &str)> {
+    // Lower case keeps the places of ASCII, which the word is.
+    let at = argument.to_ascii_lowercase().find(" from ")?;
+    let (table, rest) = (argument[..at].trim(), argument[at + " from ".len()..].trim());
+    let (file, options) = match rest.strip_prefix('\'') {
+        Some(quoted) => quoted.split_once('\'')?,
+        None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+    };
+    let wanted = !table.is_empty() && !file.is_empty() && !file.eq_ignore_ascii_case("stdin");
+    wanted.then_some((table, file, options.trim()))
+}
 
 impl Shell {
     /// Runs a line that begins with a backslash.
@@ -44,6 +58,7 @@ impl Shell {
             }
             "\\i" | "\\include" if !argument.is_empty() => self.include(Path::new(argument.trim_matches('\''))),
             "\\i" | "\\include" => self.complain("\\i: which file?"),
+            "\\copy" => self.copy(argument),
             "\\demo" => match &mut self.extension {
                 Some(extension) => match extension(argument) {
                     Ok(text) => {
@@ -55,6 +70,21 @@ impl Shell {
                 None => self.complain("\\demo works in the shell of `meridian demo` only"),
             },
             other => self.complain(&format!("there is no command {other}; \\? lists them")),
+        }
+    }
+
+    /// `\copy TABLE [(COLUMNS)] from FILE [OPTIONS]`: COPY, with the lines of a file on this side.
+    fn copy(&mut self, argument: &str) -> Result<(), Stop> {
+        let Some((table, file, options)) = copied(argument) else {
+            return self
+                .complain("\\copy TABLE [(COLUMNS)] from 'FILE' [OPTIONS]; there is no other way than from a file");
+        };
+        match std::fs::read_to_string(file) {
+            Ok(data) => {
+                let sql = format!("COPY {table} FROM STDIN {options}").trim_end().to_owned();
+                self.statement(&Piece { line: 1, sql, data: Some(data) }, None)
+            }
+            Err(error) => self.complain(&format!("cannot read {file}: {error}")),
         }
     }
 
@@ -72,10 +102,10 @@ impl Shell {
     fn help(&self) {
         let mut text = String::from("SQL ends with ;\n\n");
         for (command, meaning) in catalog::COMMANDS {
-            text += &format!("  {command:<18} {meaning}\n");
+            text += &format!("  {command:<23} {meaning}\n");
         }
         if self.extension.is_some() {
-            text += &format!("  {:<18} {}\n", "\\demo", "see and change what the demo runs");
+            text += &format!("  {:<23} {}\n", "\\demo", "see and change what the demo runs");
         }
         self.print(&text);
     }
@@ -116,5 +146,24 @@ impl Shell {
             self.print(&text);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::copied;
+
+    #[test]
+    fn a_copy_names_a_table_and_a_file() {
+        for (typed, found) in [
+            ("t from a.tsv", Some(("t", "a.tsv", ""))),
+            ("t (a, b) FROM 'my file' with (null '')", Some(("t (a, b)", "my file", "with (null '')"))),
+            ("t from stdin", None),
+            ("t to a.tsv", None),
+            ("t from 'open", None),
+            ("", None),
+        ] {
+            assert_eq!(copied(typed), found, "{typed}");
+        }
     }
 }

@@ -37,6 +37,7 @@ pub fn dialogue(shell: &mut Shell, options: &Options) -> ExitCode {
         let done = text
             .split_inclusive('\n')
             .try_for_each(|line| shell.feed(&mut splitter, line, None))
+            .and_then(|()| if splitter.wants_data() { lines(shell, &mut splitter) } else { Ok(()) })
             .and_then(|()| shell.last(&mut splitter, None));
         if let Err(Stop::Quit) = done {
             return ExitCode::SUCCESS;
@@ -45,6 +46,21 @@ pub fn dialogue(shell: &mut Shell, options: &Options) -> ExitCode {
             *names.lock().unwrap_or_else(PoisonError::into_inner) = catalog::names(shell.backend.as_mut());
         }
     }
+}
+
+/// Reads the lines of a COPY as they are typed, without history or completion.
+fn lines(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), Stop> {
+    println!("Enter the rows, one on each line; a line \\. or ctrl-D ends them.");
+    let mut line = String::new();
+    while splitter.wants_data() {
+        line.clear();
+        match std::io::stdin().read_line(&mut line) {
+            Ok(0) => break,
+            Ok(_) => shell.feed(splitter, &line, None)?,
+            Err(error) => return shell.complain(&format!("cannot read the rows, so there was no COPY: {error}")),
+        }
+    }
+    Ok(())
 }
 
 fn changes_names(text: &str) -> bool {

@@ -39,7 +39,7 @@ fn heading(column: &Column) -> Heading {
     Heading { name: column.name.clone(), number: Some(number) }
 }
 
-async fn run(session: &mut Session, sql: &str) -> Vec<Answer> {
+async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut open: Option<Vec<Vec<Option<String>>>> = None;
     session.start(sql);
@@ -75,18 +75,35 @@ async fn run(session: &mut Session, sql: &str) -> Vec<Answer> {
                 answers.push(Answer::Notice(fault(severity, notice)));
             }
             Response::Failed(error) => answers.push(Answer::Failed(fault("ERROR", error))),
-            Response::CopyIn { .. } => {
-                let error = session.copy_fail("this shell has no COPY; use INSERT, or psql on a server").await;
-                answers.push(Answer::Failed(fault("ERROR", error)));
-            }
+            Response::CopyIn { .. } => answers.push(match copied(session, data).await {
+                Ok(tag) => Answer::Done(tag),
+                Err(error) => Answer::Failed(fault("ERROR", error)),
+            }),
             Response::Empty => {}
         }
     }
 }
 
+/// Gives a COPY its lines; answers with its tag.
+async fn copied(session: &mut Session, data: Option<&[u8]>) -> Result<String, SqlError> {
+    let Some(data) = data else {
+        return Err(session.copy_fail("no lines follow it").await);
+    };
+    session.copy_data(data).await?;
+    match session.copy_done().await? {
+        Response::Complete(tag) => Ok(tag),
+        Response::Failed(error) => Err(error),
+        _ => Ok("COPY".to_owned()),
+    }
+}
+
 impl Backend for Embedded {
     fn run(&mut self, sql: &str) -> Vec<Answer> {
-        self.runtime.block_on(run(&mut self.session, sql))
+        self.runtime.block_on(run(&mut self.session, sql, None))
+    }
+
+    fn copy(&mut self, sql: &str, data: &[u8]) -> Vec<Answer> {
+        self.runtime.block_on(run(&mut self.session, sql, Some(data)))
     }
 
     fn database(&self) -> &str {

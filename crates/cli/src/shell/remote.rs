@@ -3,13 +3,19 @@
 use super::backend::{Answer, Backend, Heading, State};
 use super::catalog::Found;
 use super::fault::Fault;
+use super::split::uncommented;
+use futures::SinkExt;
 use futures::future::poll_fn;
+use std::io::Cursor;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
+
+/// How much of a COPY is sent at once.
+const COPY_CHUNK_BYTES: usize = 64 << 10;
 
 /// What the server said besides answers.
 type Notices = Arc<Mutex<Vec<Fault>>>;
@@ -48,7 +54,7 @@ impl Remote {
 
     /// What the statement does to the transaction block, as far as the wire's library lets the shell see it.
     fn follow(&mut self, sql: &str, failed: bool) {
-        let mut words = sql.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let mut words = uncommented(sql).split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         let first = words.next().unwrap_or("").to_uppercase();
         let second = words.next().unwrap_or("").to_uppercase();
         self.state = match (first.as_str(), second.as_str(), failed) {
@@ -105,8 +111,19 @@ fn fault_of(error: &tokio_postgres::Error) -> Fault {
     }
 }
 
-impl Backend for Remote {
-    fn run(&mut self, sql: &str) -> Vec<Answer> {
+/// Gives a COPY its lines; answers how many rows they were.
+async fn copy(client: &Client, sql: &str, data: &[u8]) -> Result<u64, tokio_postgres::Error> {
+    let mut sink = pin!(client.copy_in::<_, Cursor<Vec<u8>>>(sql).await?);
+    for chunk in data.chunks(COPY_CHUNK_BYTES) {
+        if sink.send(Cursor::new(chunk.to_vec())).await.is_err() {
+            break; // the end tells why
+        }
+    }
+    sink.finish().await
+}
+
+impl Remote {
+    fn answer(&mut self, sql: &str, data: Option<&[u8]>) -> Vec<Answer> {
         if self.client.is_closed() {
             // The server went away earlier: the next statement tries again.
             match connect(&self.runtime, &self.config) {
@@ -120,7 +137,15 @@ impl Backend for Remote {
         }
         let client = &self.client;
         let result = self.runtime.block_on(async {
-            let mut query = pin!(client.simple_query(sql));
+            let mut query = pin!(async {
+                match data {
+                    Some(data) => {
+                        let count = copy(client, sql, data).await?;
+                        Ok(vec![Answer::Done(tag(sql, count))])
+                    }
+                    None => client.simple_query(sql).await.map(|messages| collect(sql, messages)),
+                }
+            });
             tokio::select! {
                 result = &mut query => result,
                 _ = tokio::signal::ctrl_c() => {
@@ -133,7 +158,7 @@ impl Backend for Remote {
         self.follow(sql, result.is_err());
         let mut answers: Vec<Answer> = self.notices().into_iter().map(Answer::Notice).collect();
         match result {
-            Ok(messages) => answers.extend(collect(sql, messages)),
+            Ok(answered) => answers.extend(answered),
             Err(error) => {
                 let mut fault = fault_of(&error);
                 if error.as_db_error().is_none() {
@@ -148,6 +173,16 @@ impl Backend for Remote {
             }
         }
         answers
+    }
+}
+
+impl Backend for Remote {
+    fn run(&mut self, sql: &str) -> Vec<Answer> {
+        self.answer(sql, None)
+    }
+
+    fn copy(&mut self, sql: &str, data: &[u8]) -> Vec<Answer> {
+        self.answer(sql, Some(data))
     }
 
     fn database(&self) -> &str {
@@ -211,7 +246,7 @@ fn collect(sql: &str, messages: Vec<SimpleQueryMessage>) -> Vec<Answer> {
 
 /// The command tag, which the wire's library keeps only the number of.
 fn tag(sql: &str, count: u64) -> String {
-    let words: Vec<String> = sql
+    let words: Vec<String> = uncommented(sql)
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
         .take(3)
@@ -242,7 +277,9 @@ mod tests {
             ("create unique index i on t (a)", 0, "CREATE INDEX"),
             ("begin", 0, "BEGIN"),
             ("with x as (select 1) select * from x", 1, "SELECT 1"),
+            ("-- in\n/* more */ copy t from stdin", 2, "COPY 2"),
             ("", 0, ""),
+            ("-- nothing", 0, ""),
         ] {
             assert_eq!(tag(sql, count), expected, "{sql}");
         }

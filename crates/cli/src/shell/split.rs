@@ -1,4 +1,6 @@
 //! Where one statement ends and the next begins: at a `;` outside of quotes, dollar quotes and comments.
+//!
+//! Behind `COPY … FROM STDIN;` come lines that are no SQL, up to a line `\.` or the end: the statement takes them along.
 
 /// Collects lines and gives out statements.
 #[derive(Debug)]
@@ -6,18 +8,42 @@ pub struct Splitter {
     text: String,
     /// The number of the line that `text` begins on.
     line: usize,
+    copying: Option<Copying>,
+}
+
+/// A COPY that waits for its lines.
+#[derive(Debug)]
+struct Copying {
+    copy: Piece,
+    ended: bool,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The number of its first line.
+    pub line: usize,
+    /// Without its `;`.
+    pub sql: String,
+    /// The lines of a COPY FROM STDIN.
+    pub data: Option<String>,
 }
 
 impl Default for Splitter {
     fn default() -> Self {
-        Splitter { text: String::new(), line: 1 }
+        Splitter { text: String::new(), line: 1, copying: None }
     }
 }
 
 impl Splitter {
     /// Whether no statement has begun.
     pub fn is_empty(&self) -> bool {
-        blank(&self.text)
+        self.copying.is_none() && blank(&self.text)
+    }
+
+    /// Whether the next lines are those of a COPY.
+    pub fn wants_data(&self) -> bool {
+        self.copying.as_ref().is_some_and(|copying| !copying.ended)
     }
 
     /// A line that was not for this splitter.
@@ -26,49 +52,97 @@ impl Splitter {
         self.text.clear();
     }
 
-    /// Adds text.
-    pub fn push(&mut self, text: &str) {
-        self.text.push_str(text);
+    /// Adds a line with its end.
+    pub fn push(&mut self, line: &str) {
+        let Some(Copying { copy: Piece { data: Some(data), .. }, ended }) = &mut self.copying else {
+            return self.text.push_str(line);
+        };
+        self.line += 1;
+        match line.trim_end_matches(['\r', '\n']) {
+            r"\." => *ended = true,
+            _ => data.push_str(line),
+        }
     }
 
-    /// The next whole statement without its `;`, and the number of its first line.
-    pub fn next_statement(&mut self) -> Option<(usize, String)> {
+    /// The next whole statement.
+    pub fn next_statement(&mut self) -> Option<Piece> {
         loop {
+            match self.copying.take() {
+                Some(Copying { copy, ended: true }) => return Some(copy),
+                waiting => self.copying = waiting,
+            }
+            if self.copying.is_some() {
+                return None;
+            }
             let end = end_of_statement(&self.text)?;
             let rest = self.text.split_off(end);
             let statement = std::mem::replace(&mut self.text, rest);
             let found = self.cut(&statement);
             self.line += statement.matches('\n').count();
-            if found.is_some() {
-                return found;
+            match found {
+                Some(copy) if copy.data.is_some() => {
+                    // The rest of its line is no data.
+                    self.copying = Some(Copying { copy, ended: false });
+                    if self.text.trim().is_empty() {
+                        self.line += self.text.matches('\n').count();
+                        self.text.clear();
+                    }
+                }
+                Some(statement) => return Some(statement),
+                None => {}
             }
         }
     }
 
-    /// What is left, which no `;` ends.
-    pub fn rest(&mut self) -> Option<(usize, String)> {
+    /// What is left: a statement that no `;` ends, or a COPY whose lines the end of the text ends.
+    pub fn rest(&mut self) -> Option<Piece> {
+        if let Some(Copying { copy, .. }) = self.copying.take() {
+            return Some(copy);
+        }
         let statement = std::mem::take(&mut self.text);
         self.cut(&statement)
     }
 
-    fn cut(&self, statement: &str) -> Option<(usize, String)> {
+    fn cut(&self, statement: &str) -> Option<Piece> {
         let statement = statement.trim_end().strip_suffix(';').unwrap_or(statement);
         if blank(statement) {
             return None;
         }
         let start = statement.len() - statement.trim_start().len();
-        let number = self.line + statement[..start].matches('\n').count();
-        Some((number, statement.trim().to_owned()))
+        let line = self.line + statement[..start].matches('\n').count();
+        let data = is_copy_from_stdin(statement).then(String::new);
+        Some(Piece { line, sql: statement.trim().to_owned(), data })
     }
 }
 
-/// Whether a text ends where a statement ends, so that it may be run.
+/// Whether a text ends where a statement ends, so that it may be run. Of a COPY, the lines may follow.
 pub fn complete(text: &str) -> bool {
-    let mut rest = text;
-    while let Some(end) = end_of_statement(rest) {
-        rest = &rest[end..];
+    let mut splitter = Splitter::default();
+    for line in text.split_inclusive('\n') {
+        splitter.push(line);
+        while splitter.next_statement().is_some() {}
     }
-    blank(rest)
+    match &splitter.copying {
+        Some(Copying { copy, .. }) => copy.data.as_ref().is_some_and(String::is_empty),
+        None => blank(&splitter.text),
+    }
+}
+
+/// What comes after the white space and comments that a statement begins with.
+pub fn uncommented(statement: &str) -> &str {
+    let mut rest = statement.trim_start();
+    while let Some(end) = skip_comment(rest.as_bytes(), 0) {
+        rest = end.map_or("", |end| rest[end.min(rest.len())..].trim_start());
+    }
+    rest
+}
+
+/// Whether lines of data follow a statement.
+fn is_copy_from_stdin(statement: &str) -> bool {
+    let separates = |c: char| c.is_whitespace() || c == '(' || c == ')';
+    let words: Vec<&str> = uncommented(statement).split(separates).filter(|word| !word.is_empty()).collect();
+    words.first().is_some_and(|word| word.eq_ignore_ascii_case("copy"))
+        && words.windows(2).any(|two| two[0].eq_ignore_ascii_case("from") && two[1].eq_ignore_ascii_case("stdin"))
 }
 
 /// Whether there is nothing but white space and comments.
@@ -176,8 +250,9 @@ mod tests {
     fn split(text: &str) -> (Vec<Numbered>, Option<Numbered>) {
         let mut splitter = Splitter::default();
         splitter.push(text);
-        let whole = std::iter::from_fn(|| splitter.next_statement()).collect();
-        (whole, splitter.rest())
+        let numbered = |piece: Piece| (piece.line, piece.sql);
+        let whole = std::iter::from_fn(|| splitter.next_statement()).map(numbered).collect();
+        (whole, splitter.rest().map(numbered))
     }
 
     #[test]
@@ -216,11 +291,31 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_takes_its_lines_along() {
+        let mut splitter = Splitter::default();
+        let mut found = Vec::new();
+        for line in "select 0;\n-- in\nCOPY t (a, b) FROM stdin;\n1\t;\n\n\\N\t'\n\\.\nselect 1;\ncopy t from stdin;\n2"
+            .split_inclusive('\n')
+        {
+            splitter.push(line);
+            found.extend(std::iter::from_fn(|| splitter.next_statement()));
+        }
+        assert!(splitter.wants_data());
+        found.extend(splitter.rest());
+        let found: Vec<_> = found.iter().map(|piece| (piece.line, piece.data.as_deref())).collect();
+        assert_eq!(found, [(1, None), (2, Some("1\t;\n\n\\N\t'\n")), (8, None), (9, Some("2"))]);
+        for sql in ["select 'copy from stdin'", "copy t to stdout", "copy t from 'f'", "-- copy\nselect 1"] {
+            assert!(!is_copy_from_stdin(sql), "{sql}");
+        }
+    }
+
+    #[test]
     fn an_editor_knows_when_to_run() {
-        for text in ["", "  ", "select 1;", "select 1; -- x", "-- x"] {
+        let copy = "copy t from stdin;\n1\n\\.";
+        for text in ["", "  ", "select 1;", "select 1; -- x", "-- x", "copy t from stdin;", copy] {
             assert!(complete(text), "{text}");
         }
-        for text in ["select 1", "select ';", "select 1; select", "select $$;"] {
+        for text in ["select 1", "select ';", "select 1; select", "select $$;", "copy t from stdin;\n1\n"] {
             assert!(!complete(text), "{text}");
         }
     }
