@@ -1,0 +1,139 @@
+//! `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are killed, the one that is spoken to first.
+
+mod common;
+
+use common::{Started, free_addresses, meridian, run, stderr, stdout};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A PostgreSQL of the test's own; stopped when it is dropped.
+struct Postgres {
+    child: Child,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+/// The newest one that Debian's packages put here.
+fn binaries() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    folders.filter(|folder| folder.join("initdb").exists() && folder.join("postgres").exists()).max()
+}
+
+/// `id -u NAME` or `id -g NAME`
+fn id(flag: &str, name: &[&str]) -> Option<u32> {
+    let output = Command::new("id").arg(flag).args(name).output().ok()?;
+    stdout(&output).trim().parse().ok()
+}
+
+impl Postgres {
+    fn start() -> Option<Postgres> {
+        let binaries = binaries()?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        // It refuses to run as root: then it runs as the user that the package made.
+        let other = match id("-u", &[])? {
+            0 => Some((id("-u", &["postgres"])?, id("-g", &["postgres"])?)),
+            _ => None,
+        };
+        if let Some((user, group)) = other {
+            std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).expect("root may");
+        }
+        let command = |name: &str| {
+            let mut command = Command::new(binaries.join(name));
+            command.arg("-D").arg(&data).current_dir(folder.path()).stdin(Stdio::null());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            if let Some((user, group)) = other {
+                command.uid(user).gid(group);
+            }
+            command
+        };
+        let made = command("initdb").args(["-U", "root", "-A", "trust", "-N"]).status().expect("initdb runs");
+        assert!(made.success(), "initdb failed");
+        let address = free_addresses(1).remove(0);
+        let port = address.rsplit(':').next().expect("a port");
+        let child = command("postgres").args(["-h", "127.0.0.1", "-p", port, "-F", "-k"]).arg(folder.path()).spawn();
+        let url = format!("postgresql://root@{address}/postgres");
+        let postgres = Postgres { child: child.expect("postgres runs"), url, _folder: folder };
+        let end = Instant::now() + Duration::from_secs(60);
+        while !run(&["sql", &postgres.url, "-e", "select 1"]).status.success() {
+            assert!(Instant::now() < end, "PostgreSQL does not answer");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Some(postgres)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // SIGINT ends its children, too.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn workload(arguments: &[&str]) -> String {
+    let output = run(&[&["workload"], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}{}", stdout(&output), stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn both_workloads_run_on_postgresql_and_a_wrong_sum_is_found_there() {
+    let Some(postgres) = Postgres::start() else {
+        eprintln!("SKIPPED: PostgreSQL's server is not installed");
+        return;
+    };
+    for kind in ["bank", "tpcb"] {
+        workload(&[kind, "init", &postgres.url]);
+        let ran = workload(&[kind, "run", &postgres.url, "--clients", "4", "--duration", "2"]);
+        assert!(ran.contains("p99.9") && ran.contains("tx/s"), "{ran}");
+        assert!(workload(&[kind, "check", &postgres.url]).contains("check ok"));
+    }
+    let spoil = "update bank_accounts set balance = balance + 1 where id = 7";
+    assert!(run(&["sql", &postgres.url, "-e", spoil]).status.success());
+    let spoilt = run(&["workload", "bank", "check", &postgres.url]);
+    assert_eq!(spoilt.status.code(), Some(1));
+    assert!(stderr(&spoilt).contains("1 appeared or vanished"), "{}", stderr(&spoilt));
+}
+
+#[test]
+fn a_run_goes_on_elsewhere_when_the_node_that_it_speaks_to_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let addresses = free_addresses(3);
+    let join = addresses.join(",");
+    let open = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
+    let (first, second, third) = (open(0), open(1), open(2));
+    let url = format!("postgresql://root@{},{},{}/meridian", first.sql, second.sql, third.sql);
+    for kind in ["bank", "tpcb"] {
+        workload(&[kind, "init", &url]);
+    }
+    let spawn = |kind: &str| {
+        let mut command = meridian();
+        command.args(["workload", kind, "run", &url, "--clients", "2", "--duration", "12"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+    };
+    let running = ["bank", "tpcb"].map(spawn);
+    std::thread::sleep(Duration::from_secs(2));
+    first.kill();
+    for load in running {
+        let load = load.wait_with_output().expect("it ends");
+        let shown = stdout(&load);
+        assert!(load.status.success(), "{shown}{}", stderr(&load));
+        // The last seconds before the end, long after the kill, committed as well.
+        let seconds: Vec<&str> = shown.lines().filter(|line| line.contains("tx/s")).collect();
+        let late = seconds.iter().rev().take(3);
+        assert!(late.into_iter().any(|line| !line.contains(" 0 tx/s")), "{shown}");
+    }
+    for node in [&second, &third] {
+        for kind in ["bank", "tpcb"] {
+            assert!(workload(&[kind, "check", &node.url]).contains("check ok"));
+        }
+    }
+    let first = open(0);
+    for kind in ["bank", "tpcb"] {
+        assert!(workload(&[kind, "check", &first.url]).contains("check ok"));
+    }
+}
