@@ -349,6 +349,11 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
                 _ => Ok(Datum::Null),
             },
         )),
+        "to_char" => Some(ByRow::of(name, Type::Text, moment, |_, args| match args {
+            [time, Datum::Text(pattern)] => crate::to_char::to_char(time, pattern),
+            [_, Datum::Null] => Ok(Datum::Null),
+            _ => Err(undefined("to_char", &args.iter().map(Datum::type_of).collect::<Vec<_>>())),
+        })),
         "similar to" => Some(ByRow::of(name, Type::Bool, moment, |_, args| match args {
             [Datum::Text(text), Datum::Text(pattern), rest @ ..] => {
                 let escape = match rest {

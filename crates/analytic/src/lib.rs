@@ -31,6 +31,7 @@ mod plan;
 mod sequential;
 mod subquery;
 mod table;
+mod to_char;
 mod value;
 
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -43,7 +44,7 @@ use function::Moment;
 use meridian_sql::{Analytic, AnalyticPlan, SqlError, Table, Type, state};
 use meridian_txn::Future;
 use sqlparser::ast::{Query, Statement};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How much and on how many threads the engine works.
@@ -64,6 +65,12 @@ impl Default for Options {
 
 /// The analytical engine; all databases of a process share one.
 pub struct DataFusion {
+    options: Options,
+    started: OnceLock<Result<Started, String>>,
+}
+
+/// Its threads and what they share; they start with the first query.
+struct Started {
     shared: Arc<Shared>,
     runtime: Option<Runtime>,
 }
@@ -75,8 +82,14 @@ struct Shared {
 }
 
 impl DataFusion {
-    /// Starts its threads.
-    pub fn new(options: Options) -> Result<DataFusion, String> {
+    /// An engine.
+    pub fn new(options: Options) -> DataFusion {
+        DataFusion { options, started: OnceLock::new() }
+    }
+}
+
+impl Started {
+    fn new(options: &Options) -> Result<Started, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads.max(1))
@@ -100,10 +113,10 @@ impl DataFusion {
             .with_default_features()
             .build();
         let shared = Shared { state, handle: runtime.handle().clone() };
-        Ok(DataFusion { shared: Arc::new(shared), runtime: Some(runtime) })
+        Ok(Started { shared: Arc::new(shared), runtime: Some(runtime) })
     }
 
-    fn plan_now(
+    fn plan(
         &self,
         query: &Query,
         tables: &[Arc<Table>],
@@ -173,11 +186,15 @@ impl Analytic for DataFusion {
         tables: &'a [Arc<Table>],
         params: &'a [Option<Type>],
     ) -> Future<'a, Result<Arc<dyn AnalyticPlan>, SqlError>> {
-        Box::pin(async move { self.plan_now(query, tables, params) })
+        Box::pin(async move {
+            let started = self.started.get_or_init(|| Started::new(&self.options));
+            let started = started.as_ref().map_err(|why| SqlError::new("XX000", why.clone()))?;
+            started.plan(query, tables, params)
+        })
     }
 }
 
-impl Drop for DataFusion {
+impl Drop for Started {
     fn drop(&mut self) {
         // Waiting for the threads is forbidden where a runtime may be dropped from within another.
         if let Some(runtime) = self.runtime.take() {

@@ -25,7 +25,7 @@ impl meridian_pg::Databases for One {
 }
 
 async fn start(options: Options) -> common::Running {
-    let analytic = DataFusion::new(options).expect("its threads start");
+    let analytic = DataFusion::new(options);
     let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }

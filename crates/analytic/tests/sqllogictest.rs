@@ -23,7 +23,7 @@ impl meridian_pg::Databases for One {
 }
 
 async fn start() -> common::Running {
-    let analytic = DataFusion::new(Default::default()).expect("its threads start");
+    let analytic = DataFusion::new(Default::default());
     let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }

@@ -77,11 +77,16 @@ pub struct House {
 }
 
 /// The engine for analytical queries, where this build has one.
-fn analytic() -> Result<Option<Arc<dyn Analytic>>, String> {
-    #[cfg(feature = "analytic")]
-    return meridian_analytic::DataFusion::new(Default::default()).map(|engine| Some(Arc::new(engine) as _));
-    #[cfg(not(feature = "analytic"))]
-    Ok(None)
+#[cfg(feature = "analytic")]
+fn analytic(memory_bytes: Option<usize>) -> Option<Arc<dyn Analytic>> {
+    let mut options = meridian_analytic::Options::default();
+    options.memory_bytes = memory_bytes.unwrap_or(options.memory_bytes);
+    Some(Arc::new(meridian_analytic::DataFusion::new(options)))
+}
+
+#[cfg(not(feature = "analytic"))]
+fn analytic(_: Option<usize>) -> Option<Arc<dyn Analytic>> {
+    None
 }
 
 fn engine(
@@ -111,6 +116,11 @@ impl House {
 
     /// Any node.
     pub fn open(options: Options) -> Result<House, String> {
+        House::open_with(options, None)
+    }
+
+    /// The same with a limit to what all analytical queries may hold in memory together.
+    pub fn open_with(options: Options, query_memory_bytes: Option<usize>) -> Result<House, String> {
         let source = match options.clock {
             ClockBound::Alone => "this node alone",
             ClockBound::LOOPBACK => "one machine's clock",
@@ -118,7 +128,7 @@ impl House {
         };
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
-        let analytic = analytic()?;
+        let analytic = analytic(query_memory_bytes);
         let sessions = Arc::default();
         let first = engine(&node, &sessions, FIRST, database, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));

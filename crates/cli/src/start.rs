@@ -41,6 +41,10 @@ pub struct Options {
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "clock-bound")]
     clock_bound: Option<String>,
+    /// How many megabytes the joins, sorts and groups of all queries may hold together [default: 256].
+    #[arg(long, value_name = "MB")]
+    #[serde(rename = "query-memory")]
+    query_memory: Option<usize>,
     /// A TOML file with any of these.
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
@@ -60,6 +64,7 @@ impl Options {
             self.sql = self.sql.or(file.sql);
             self.http = self.http.or(file.http);
             self.clock_bound = self.clock_bound.or(file.clock_bound);
+            self.query_memory = self.query_memory.or(file.query_memory);
             if self.join.is_empty() {
                 self.join = file.join;
             }
@@ -95,6 +100,7 @@ async fn serve(options: Options) -> Result<(), String> {
         loopback("--listen", listen)?;
     }
     let bound = options.clock_bound.as_deref().map(half_width_ns).transpose()?;
+    let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
     let node = node(&data, &zone, options.listen, &options.join, bound)?;
     let what = match node.members.len() {
         0 => "one node".to_owned(),
@@ -104,7 +110,7 @@ async fn serve(options: Options) -> Result<(), String> {
     };
     // Asked for before the first line is printed, so that a signal sent then is already heard.
     let stop = Stop::listen()?;
-    let house = Arc::new(House::open(node)?);
+    let house = Arc::new(House::open_with(node, query_memory_bytes)?);
     let doors = Doors::open(house.clone(), sql, http).await?;
     println!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
     println!("  sql    postgresql://root@{}/meridian", doors.sql);

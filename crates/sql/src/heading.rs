@@ -32,6 +32,7 @@ fn named(expr: &Expr) -> Option<(String, bool)> {
         Expr::Exists { .. } => strong("exists"),
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
+        Expr::AtTimeZone { .. } => strong("timezone"),
         Expr::Extract { .. } => strong("extract"),
         Expr::Position { .. } => strong("position"),
         Expr::Substring { shorthand: true, .. } => strong("substr"),
