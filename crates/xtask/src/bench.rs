@@ -1,0 +1,245 @@
+//! `cargo xtask bench`: Meridian beside PostgreSQL, row by row, in the same minutes on the same machine.
+//!
+//! Each row runs one after the other on both, so that a machine that is busy is busy for both; the CPU that others burnt meanwhile stands in the
+//! row, and a row is run again where that was much. Both sync every commit to the same disk. Nothing is cached between rows but what
+//! the servers cache.
+
+use crate::machine::{busy_seconds, folder_bytes, sync_latency};
+use crate::pgbench::{self, Outcome, Script};
+use crate::server::{Postgres, Server, meridian};
+use clap::Args;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// More CPU than this burnt by others makes a row say little.
+const NOISE_CORES: f64 = 0.2;
+const MOST_TRIES: usize = 3;
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// The scale of pgbench: 100 000 accounts each.
+    #[arg(long, default_value_t = 50)]
+    scale: u32,
+    /// How long each run takes.
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// How many clients.
+    #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
+    clients: Vec<u32>,
+    /// Which: single (one node), replicated (three replicas), idle, flat.
+    #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
+    rows: Vec<String>,
+    /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
+    #[arg(long, default_value_t = 30)]
+    minutes: u32,
+    /// The command; built in release if this is not given.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Where the servers keep their data; deleted at the end.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Print to this file, too.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+struct Report {
+    text: String,
+}
+
+impl Report {
+    fn line(&mut self, line: &str) {
+        println!("{line}");
+        self.text += line;
+        self.text.push('\n');
+    }
+}
+
+/// One server's part of a row.
+struct Measured {
+    outcome: Outcome,
+    cpu_us: f64,
+    written_bytes: f64,
+    syncs: Option<f64>,
+    others_cores: f64,
+}
+
+/// Runs what was asked for.
+pub fn run(options: &Options) -> Result<(), String> {
+    let binary = match &options.binary {
+        Some(binary) => binary.clone(),
+        None => build()?,
+    };
+    let parent = options.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let folder = tempfile::Builder::new().prefix("meridian-bench-").tempdir_in(&parent);
+    let folder = folder.map_err(|error| format!("{}: {error}", parent.display()))?;
+    // PostgreSQL runs as another user, who has to get through.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
+    let postgres = Postgres::find()?;
+    let mut report = Report { text: String::new() };
+    let latency = sync_latency(folder.path()).map_err(|error| error.to_string())?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    report.line(&format!("{cores} cores, Linux {}, a small write synced in {latency:?}", kernel.trim()));
+    report.line(&format!("{}; fsync on in both; pgbench -M prepared, scale {}", postgres.version(), options.scale));
+    for rows in &options.rows {
+        match rows.as_str() {
+            "single" => {
+                let servers = [meridian(&binary, folder.path(), 1)?, postgres.start(folder.path(), 0)?];
+                compare(&mut report, options, &servers, &[Script::SelectOnly, Script::TpcB], folder.path())?;
+            }
+            "replicated" => {
+                report.line("three replicas: meridian's clock bound is 100 µs (one machine); PostgreSQL waits for ANY 1 of 2 standbys");
+                let three = folder.path().join("three");
+                std::fs::create_dir_all(&three).map_err(|error| error.to_string())?;
+                std::fs::set_permissions(&three, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+                    .map_err(|error| error.to_string())?;
+                let servers = [meridian(&binary, &three, 3)?, postgres.start(&three, 2)?];
+                compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
+            }
+            "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1)?),
+            "flat" => flat(&mut report, options, &binary, folder.path())?,
+            other => return Err(format!("--rows {other}: there are single, replicated, idle and flat")),
+        }
+    }
+    if let Some(out) = &options.out {
+        std::fs::write(out, &report.text).map_err(|error| format!("{}: {error}", out.display()))?;
+    }
+    Ok(())
+}
+
+fn build() -> Result<PathBuf, String> {
+    eprintln!("building the command in release …");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = std::process::Command::new(cargo).args(["build", "--release", "-p", "meridiandb"]).status();
+    if !built.map_err(|error| error.to_string())?.success() {
+        return Err("the release build failed".into());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    Ok(target.join("release/meridian"))
+}
+
+fn compare(
+    report: &mut Report,
+    options: &Options,
+    servers: &[Server; 2],
+    scripts: &[Script],
+    folder: &std::path::Path,
+) -> Result<(), String> {
+    for server in servers {
+        let began = Instant::now();
+        eprintln!("{}: filling tables …", server.name);
+        pgbench::init(&server.target, options.scale)?;
+        report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
+    }
+    report.line("");
+    report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | bytes/txn | fsyncs/txn | others' cores |");
+    report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for script in scripts {
+        for clients in &options.clients {
+            let mut tries = 0;
+            let measured = loop {
+                tries += 1;
+                let one = |server: &Server| measure(server, *script, *clients, options.seconds, folder);
+                let pair = [one(&servers[0])?, one(&servers[1])?];
+                let noisy = pair.iter().any(|measured| measured.others_cores > NOISE_CORES);
+                if !noisy || tries == MOST_TRIES {
+                    break pair;
+                }
+                eprintln!("others burnt CPU: once more …");
+            };
+            let peer = measured[1].outcome.tps;
+            for (server, measured) in servers.iter().zip(&measured) {
+                report.line(&row(*script, *clients, &server.name, measured, peer));
+            }
+        }
+    }
+    report.line("");
+    Ok(())
+}
+
+fn row(script: Script, clients: u32, name: &str, measured: &Measured, peer_tps: f64) -> String {
+    let Measured { outcome, cpu_us, written_bytes, syncs, others_cores } = measured;
+    let mut row = format!("| {} | {clients} | {name} | {:.0} | ", script.name(), outcome.tps);
+    let _ = write!(row, "{:.2} | {:.2} | {:.2} | ", outcome.tps / peer_tps.max(1e-9), outcome.p50_ms, outcome.p99_ms);
+    let syncs = syncs.map_or_else(|| "–".to_owned(), |syncs| format!("{syncs:.2}"));
+    let _ = write!(row, "{} | {cpu_us:.0} | {written_bytes:.0} | {syncs} | {others_cores:.2} |", outcome.failed);
+    row
+}
+
+fn measure(
+    server: &Server,
+    script: Script,
+    clients: u32,
+    seconds: u32,
+    folder: &std::path::Path,
+) -> Result<Measured, String> {
+    const SYNCS: &str = "meridian_log_fsyncs_total";
+    eprintln!("{}: {} with {clients} clients …", server.name, script.name());
+    let (used, syncs, busy, began) = (server.used(), server.counter(SYNCS), busy_seconds(), Instant::now());
+    let own = || {
+        // SAFETY: the structure is the kernel's to fill.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: as above; pgbench has been waited for, so that its time is counted here.
+        unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    let client = own();
+    let outcome = pgbench::run(&server.target, script, clients, seconds, folder)?;
+    let elapsed = began.elapsed().as_secs_f64();
+    let after = server.used();
+    let (cpu, transactions) = (after.cpu_seconds - used.cpu_seconds, outcome.transactions.max(1) as f64);
+    let others = (busy_seconds() - busy - cpu - (own() - client)).max(0.0);
+    let syncs = syncs.zip(server.counter(SYNCS)).map(|(before, after)| (after - before) as f64 / transactions);
+    Ok(Measured {
+        outcome,
+        cpu_us: cpu * 1e6 / transactions,
+        written_bytes: after.written_bytes.saturating_sub(used.written_bytes) as f64 / transactions,
+        syncs,
+        others_cores: others / elapsed,
+    })
+}
+
+fn idle(report: &mut Report, server: Server) {
+    const WATCHED: Duration = Duration::from_secs(10);
+    std::thread::sleep(Duration::from_secs(2));
+    let before = server.used();
+    std::thread::sleep(WATCHED);
+    let after = server.used();
+    report.line(&format!(
+        "idle: {:.2} % of a core, {:.0} MB of memory",
+        (after.cpu_seconds - before.cpu_seconds) / WATCHED.as_secs_f64() * 100.0,
+        after.resident_bytes as f64 / 1e6
+    ));
+}
+
+fn flat(
+    report: &mut Report,
+    options: &Options,
+    binary: &std::path::Path,
+    folder: &std::path::Path,
+) -> Result<(), String> {
+    let data = folder.join("flat");
+    let server = meridian(binary, &data, 1)?;
+    pgbench::init(&server.target, options.scale)?;
+    report.line("");
+    report.line("| minute | tps | p50 ms | p99 ms | failed | memory MB | disk MB |");
+    report.line("|---|---|---|---|---|---|---|");
+    for minute in 1..=options.minutes {
+        let outcome = pgbench::run(&server.target, Script::TpcB, 8, 60, folder)?;
+        report.line(&format!(
+            "| {minute} | {:.0} | {:.2} | {:.2} | {} | {:.0} | {:.0} |",
+            outcome.tps,
+            outcome.p50_ms,
+            outcome.p99_ms,
+            outcome.failed,
+            server.used().resident_bytes as f64 / 1e6,
+            folder_bytes(&data) as f64 / 1e6
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! PostgreSQL's own benchmark client, run and read.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Which of its scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// `-S`: one row by its key.
+    SelectOnly,
+    /// The TPC-B-like transaction.
+    TpcB,
+}
+
+impl Script {
+    /// What it is called in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Script::SelectOnly => "select-only",
+            Script::TpcB => "TPC-B",
+        }
+    }
+}
+
+/// What a run said.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Transactions a second, without the time to connect.
+    pub tps: f64,
+    /// All transactions.
+    pub transactions: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Milliseconds: the median.
+    pub p50_ms: f64,
+    /// Milliseconds: 99 of 100 were faster.
+    pub p99_ms: f64,
+}
+
+/// Reads what pgbench prints.
+pub fn read(shown: &str) -> Option<Outcome> {
+    let after = |name: &str| shown.lines().find_map(|line| line.strip_prefix(name));
+    let number = |text: &str| text.trim().split([' ', '/']).next().unwrap_or_default().parse::<f64>().ok();
+    Some(Outcome {
+        tps: number(after("tps = ")?)?,
+        transactions: number(after("number of transactions actually processed:")?)? as u64,
+        failed: number(after("number of failed transactions:").unwrap_or(" 0"))? as u64,
+        ..Outcome::default()
+    })
+}
+
+/// The median and the 99th percentile of a transaction log (`-l`): the third column is microseconds.
+pub fn percentiles(log: &str) -> Option<(f64, f64)> {
+    let latency = |line: &str| line.split(' ').nth(2)?.parse::<u64>().ok();
+    let mut latencies: Vec<u64> = log.lines().filter_map(latency).collect();
+    latencies.sort_unstable();
+    let at = |part: f64| latencies.get((latencies.len().saturating_sub(1) as f64 * part) as usize);
+    Some((*at(0.5)? as f64 / 1e3, *at(0.99)? as f64 / 1e3))
+}
+
+/// How to reach a server.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its port on this machine.
+    pub port: u16,
+    /// The user.
+    pub user: String,
+}
+
+fn command(target: &Target) -> Command {
+    let mut command = Command::new("pgbench");
+    command.args(["-h", "127.0.0.1", "-p", &target.port.to_string(), "-U", &target.user]);
+    command
+}
+
+/// Makes the tables.
+pub fn init(target: &Target, scale: u32) -> Result<(), String> {
+    let output = command(target).args(["-i", "-q", "-s", &scale.to_string(), "postgres"]).output();
+    let output = output.map_err(|error| format!("cannot run pgbench: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("pgbench -i failed: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Runs a script. Its transaction log goes to a folder, sampled so that it stays small.
+pub fn run(target: &Target, script: Script, clients: u32, seconds: u32, folder: &Path) -> Result<Outcome, String> {
+    let prefix = folder.join("transactions");
+    let mut command = command(target);
+    command.args(["-n", "-M", "prepared", "-c", &clients.to_string(), "-j", &clients.min(2).to_string()]);
+    command.args(["-T", &seconds.to_string(), "--max-tries=1", "-l", "--sampling-rate=0.05"]);
+    command.arg(format!("--log-prefix={}", prefix.display()));
+    if script == Script::SelectOnly {
+        command.arg("-S");
+    }
+    let output = command.arg("postgres").output().map_err(|error| format!("cannot run pgbench: {error}"))?;
+    let (shown, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let mut outcome = read(&shown).ok_or_else(|| format!("pgbench failed: {complaint}"))?;
+    if !output.status.success() {
+        return Err(format!("pgbench ended early: {complaint}"));
+    }
+    let mut log = String::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("transactions.") {
+            log += &std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    (outcome.p50_ms, outcome.p99_ms) = percentiles(&log).unwrap_or_default();
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pgbench_prints_is_read() {
+        let shown = "pgbench (15.1)\nscaling factor: 50\nnumber of transactions actually processed: 1234\n\
+                     number of failed transactions: 5 (0.404%)\nlatency average = 1.580 ms\n\
+                     tps = 5064.044012 (without initial connection time)\n";
+        let outcome = read(shown).expect("valid");
+        assert_eq!((outcome.tps, outcome.transactions, outcome.failed), (5064.044012, 1234, 5));
+        assert_eq!(read("pgbench: error: connection refused"), None);
+    }
+
+    #[test]
+    fn a_transaction_log_is_read() {
+        let log: String = (1..=100).map(|at| format!("0 {at} {} 0 1700000000 1\n", at * 1000)).collect();
+        assert_eq!(percentiles(&log), Some((50.0, 99.0)));
+        assert_eq!(percentiles(""), None);
+    }
+}
