@@ -13,6 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// Prints a line. Whoever read the first ones may have gone (`| head`): the node does not end for that.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
+
 /// Flags, each of which may stand in the config file under the same name. A flag overrides the file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[group(id = "start")]
@@ -112,16 +120,16 @@ async fn serve(options: Options) -> Result<(), String> {
     let stop = Stop::listen()?;
     let house = Arc::new(House::open_with(node, query_memory_bytes)?);
     let doors = Doors::open(house.clone(), sql, http).await?;
-    println!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
-    println!("  sql    postgresql://root@{}/meridian", doors.sql);
-    println!("  http   http://{}/health  /metrics", doors.http);
-    println!("  {}", house.clock());
-    println!("Ready. Ctrl-C or SIGTERM stops it; commits under way finish first.");
+    say!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
+    say!("  sql    postgresql://root@{}/meridian", doors.sql);
+    say!("  http   http://{}/health  /metrics", doors.http);
+    say!("  {}", house.clock());
+    say!("Ready. Ctrl-C or SIGTERM stops it; commits under way finish first.");
     let why = stop.wait().await;
-    println!("{why}: finishing what is under way …");
+    say!("{why}: finishing what is under way …");
     doors.close().await;
     house.close();
-    println!("Stopped.");
+    say!("Stopped.");
     Ok(())
 }
 

@@ -79,7 +79,11 @@ fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
     }
     assert!(acknowledged.len() > 20, "{} statements", acknowledged.len());
     for at in 0..3 {
-        assert!(cluster.node(at).get("/health").contains("\"status\":\"ok\""));
+        let end = Instant::now() + Duration::from_secs(20);
+        while !cluster.node(at).get("/health").contains("\"status\":\"ok\"") {
+            assert!(Instant::now() < end, "{}", cluster.node(at).get("/health"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
