@@ -68,7 +68,10 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
         (None, Some(temporary)) => temporary.path(),
         (None, None) => return ExitCode::FAILURE,
     };
-    let stop = match runtime.block_on(async { Stop::listen() }) {
+    let waits = options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
+    // A shell hears Ctrl-C itself.
+    let stop = runtime.block_on(async { if waits { Stop::listen() } else { Stop::of_terminate() } });
+    let stop = match stop {
         Ok(stop) => stop,
         Err(error) => return fail(&error),
     };
@@ -83,14 +86,20 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
     // The sample has to be there already when what is pasted looks back.
     std::thread::sleep(LOOK_BACK.saturating_sub(filled.elapsed()));
     banner(&cluster, folder, temporary.is_some());
-    let waits = options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
     let code = if waits {
         println!("Ctrl-C or SIGTERM ends it.");
         println!("{}: closing …", runtime.block_on(stop.wait()));
         ExitCode::SUCCESS
     } else {
-        // Signals end a demo with a shell as they end any program: its data are temporary, or safe in their logs.
-        drop(stop);
+        let (of_signal, handle) = (cluster.clone(), runtime.handle().clone());
+        let folder = temporary.as_ref().map(|temporary| temporary.path().to_owned());
+        std::thread::spawn(move || {
+            handle.block_on(stop.wait());
+            of_signal.close();
+            // What is left behind is only a folder for temporary files.
+            let _ = folder.map(std::fs::remove_dir_all);
+            std::process::exit(0);
+        });
         match Remote::open(runtime.handle().clone(), &cluster.url()) {
             Ok(remote) => {
                 let of_shell = cluster.clone();

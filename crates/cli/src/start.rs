@@ -192,36 +192,63 @@ pub struct Stop {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
+    interrupt: Option<tokio::signal::unix::Signal>,
+    #[cfg(not(unix))]
+    interrupt: bool,
+}
+
+#[cfg(unix)]
+fn hear(kind: tokio::signal::unix::SignalKind) -> Result<tokio::signal::unix::Signal, String> {
+    tokio::signal::unix::signal(kind).map_err(|error| format!("cannot listen for signals: {error}"))
 }
 
 impl Stop {
     #[cfg(unix)]
     /// Listens from now on.
     pub fn listen() -> Result<Stop, String> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let hear = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
-        Ok(Stop { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? })
+        let interrupt = Some(hear(tokio::signal::unix::SignalKind::interrupt())?);
+        Ok(Stop { interrupt, ..Stop::of_terminate()? })
+    }
+
+    #[cfg(unix)]
+    /// Listens from now on for SIGTERM alone.
+    pub fn of_terminate() -> Result<Stop, String> {
+        Ok(Stop { terminate: hear(tokio::signal::unix::SignalKind::terminate())?, interrupt: None })
     }
 
     #[cfg(unix)]
     /// The first of them.
     pub async fn wait(mut self) -> &'static str {
+        let interrupted = async {
+            match &mut self.interrupt {
+                Some(interrupt) => interrupt.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "Interrupted",
+            _ = interrupted => "Interrupted",
         }
     }
 
     #[cfg(not(unix))]
     /// Listens from now on.
     pub fn listen() -> Result<Stop, String> {
-        Ok(Stop {})
+        Ok(Stop { interrupt: true })
+    }
+
+    #[cfg(not(unix))]
+    /// There is no SIGTERM here: nothing is heard.
+    pub fn of_terminate() -> Result<Stop, String> {
+        Ok(Stop { interrupt: false })
     }
 
     #[cfg(not(unix))]
     /// The first of them.
     pub async fn wait(self) -> &'static str {
+        if !self.interrupt {
+            std::future::pending::<()>().await;
+        }
         let _ = tokio::signal::ctrl_c().await;
         "Interrupted"
     }

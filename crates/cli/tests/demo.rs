@@ -99,6 +99,25 @@ fn taken_ports_are_told_with_the_way_out_and_sigterm_ends_a_demo_without_a_shell
 }
 
 #[test]
+fn sigterm_ends_a_demo_with_a_shell_and_deletes_its_data() {
+    let mut child = meridian()
+        .args(["demo", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let data = lines.find_map(|line| Some(line.trim().strip_prefix("data ")?.trim().to_owned())).expect("a folder");
+    let data = std::path::PathBuf::from(data.split(" (").next().expect("a path"));
+    assert!(data.exists());
+    assert!(lines.any(|line| line.contains("\\q leaves")));
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs").success());
+    lines.for_each(drop);
+    assert!(child.wait().expect("it ends").success());
+    assert!(!data.exists(), "{} is left", data.display());
+}
+
+#[test]
 fn nodes_are_killed_and_restarted_by_number_only() {
     let lines = ["\\demo kill 4", "\\demo kill", "\\demo restart 2", "\\demo dance"];
     for line in lines {

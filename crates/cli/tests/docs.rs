@@ -71,8 +71,11 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
         let mut jobs = Jobs::default();
         for line in block {
             let program = line.split_whitespace().next().expect("a command");
-            if ["psql", "pgbench", "curl"].contains(&program) && !installed(program) {
+            if ["psql", "pgbench"].contains(&program) && !installed(program) {
                 continue;
+            }
+            if program == "curl" && Command::new("curl").arg("--version").output().is_err() {
+                continue; // what it would ask, other tests do
             }
             ran += 1;
             if let Some(line) = line.strip_suffix(" &") {

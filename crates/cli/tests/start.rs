@@ -12,6 +12,7 @@ fn what_cannot_start_says_why_and_ends_with_one() {
     let data = folder.path().to_str().expect("UTF-8");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("its address").to_string();
+    let join = format!("{taken},127.0.0.1:1");
     for (arguments, reason) in [
         (vec!["start"], "--data"),
         (vec!["start", "--data", data, "--sql", "0.0.0.0:0"], "authentication"),
@@ -26,6 +27,7 @@ fn what_cannot_start_says_why_and_ends_with_one() {
         ),
         (vec!["start", "--data", data, "--join", "127.0.0.1:1,10.0.0.1:2", "--listen", "127.0.0.1:1"], "--clock-bound"),
         (vec!["start", "--data", data, "--join", "10.0.0.1:1,10.0.0.2:2", "--listen", "10.0.0.1:1"], "authentication"),
+        (vec!["start", "--data", data, "--join", &join, "--listen", &taken], "cannot listen on"),
         (vec!["start", "--data", data, "--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["start", "--data", "/dev/null/x", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"], "/dev/null/x"),
     ] {

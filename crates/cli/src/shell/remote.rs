@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio_postgres::config::Host;
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
@@ -202,16 +203,21 @@ impl Backend for Remote {
     }
 
     fn describe(&self) -> String {
-        let host = match self.config.get_hosts().first() {
-            Some(tokio_postgres::config::Host::Tcp(host)) => host.clone(),
-            Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
-            None => "localhost".into(),
+        let ports = self.config.get_ports();
+        let address = |(at, host): (usize, &Host)| {
+            let port = ports.get(at).or(ports.first()).unwrap_or(&5432);
+            match host {
+                Host::Tcp(host) => format!("{host}, port {port}"),
+                Host::Unix(path) => format!("{}, port {port}", path.display()),
+            }
         };
+        let hosts: Vec<String> = self.config.get_hosts().iter().enumerate().map(address).collect();
+        let of_several = if hosts.len() > 1 { "the first that answers of " } else { "" };
         format!(
-            "Connected to database \"{}\" as user \"{}\" on {host}, port {}.",
+            "Connected to database \"{}\" as user \"{}\" on {of_several}{}.",
             self.database(),
             self.config.get_user().unwrap_or("root"),
-            self.config.get_ports().first().unwrap_or(&5432),
+            hosts.join("; "),
         )
     }
 }
