@@ -1,12 +1,12 @@
 //! A node of this process and the databases that sessions find in it.
 
 use meridian_host::clock::ClockBound;
-use meridian_host::node::{Node, Options, Status};
+use meridian_host::node::{DatabaseError, Node, Options, Status};
 use meridian_mvcc::Key;
 use meridian_sql::system::{Sessions, Surroundings, Waiting};
-use meridian_sql::{Analytic, Engine};
+use meridian_sql::{Analytic, Engine, SqlError};
 use meridian_txn::locking::Waits;
-use meridian_txn::{Begin, Lock, Mode, ReadAt};
+use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +55,20 @@ impl Surroundings for Around {
         databases(&self.0)
     }
 
+    fn create_database<'a>(&'a self, name: &'a str, protocol: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+        Box::pin(async move {
+            if let Some(unknown) = protocol.filter(|protocol| *protocol != "spanner") {
+                let message = format!("protocol \"{unknown}\" does not run in this version");
+                return Err(SqlError::new("22023", message).hint("There is one so far: spanner."));
+            }
+            self.0.create_database(name).await.map_err(of_database)
+        })
+    }
+
+    fn drop_database<'a>(&'a self, name: &'a str) -> Future<'a, Result<(), SqlError>> {
+        Box::pin(async move { self.0.drop_database(name).await.map_err(of_database) })
+    }
+
     fn waits(&self) -> Vec<Waiting> {
         let waiting = |(database, wait): (String, Waits)| Waiting {
             database,
@@ -64,6 +78,16 @@ impl Surroundings for Around {
             blockers: wait.blockers.iter().map(|blocker| (blocker.node, blocker.number)).collect(),
         };
         self.0.waits().into_iter().map(waiting).collect()
+    }
+}
+
+fn of_database(error: DatabaseError) -> SqlError {
+    let message = error.to_string();
+    match error {
+        DatabaseError::Exists(_) => SqlError::new("42P04", message),
+        DatabaseError::Missing(_) => SqlError::new("3D000", message),
+        DatabaseError::Permanent(_) => SqlError::new("42501", message),
+        DatabaseError::Failed(failure) => failure.into(),
     }
 }
 

@@ -80,6 +80,36 @@ fn the_sums_hold_after_kill_nine_under_load() {
 }
 
 #[test]
+fn databases_are_created_and_dropped_while_it_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Started::on(folder.path());
+    let sql = |url: &str, statement: &str| {
+        let output = run(&["sql", url, "-e", statement]);
+        if output.status.success() { Ok(stdout(&output)) } else { Err(stderr(&output)) }
+    };
+    let lab = node.url.replace("/meridian", "/lab");
+    assert!(sql(&lab, "select 1").expect_err("not yet").contains("lab"));
+    sql(&node.url, "create database lab protocol = spanner").expect("created");
+    sql(&lab, "create table t (id int primary key)").expect("usable");
+    for (statement, complaint) in [
+        ("create database lab", "42P04"),
+        ("create database other protocol = raft", "spanner"),
+        ("create database other protocol", "PROTOCOL takes one name"),
+        ("begin; create database other", "25001"),
+        ("drop database nowhere", "3D000"),
+        ("drop database postgres", "42501"),
+        ("drop database meridian", "55006"),
+    ] {
+        let error = sql(&node.url, statement).expect_err(statement);
+        assert!(error.contains(complaint), "{statement}: {error}");
+    }
+    sql(&node.url, "create database if not exists lab; drop database lab; drop database if exists lab").expect("gone");
+    assert!(sql(&lab, "select 1").is_err());
+    sql(&node.url, "create database lab").expect("created again");
+    assert!(sql(&lab, "select * from t").expect_err("empty").contains("42P01"));
+}
+
+#[test]
 fn psql_is_a_client() {
     if !installed("psql") {
         return;

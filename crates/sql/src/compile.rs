@@ -332,5 +332,7 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
             | Statement::ShowVariable { .. }
             | Statement::Discard { .. }
             | Statement::Deallocate { .. }
+            | Statement::CreateDatabase { .. }
+            | Statement::Drop { object_type: ast::ObjectType::Database, .. }
     )
 }

@@ -6,11 +6,21 @@ use crate::error::{SqlError, state};
 use crate::names;
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
+use crate::system::Surroundings;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_txn::{Mode, ReadAt};
-use sqlparser::ast::{self, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
+use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
 use std::sync::Arc;
+
+/// What databases are made in; a statement that makes one is no part of a transaction.
+async fn outside(session: &mut Session, what: &str) -> Result<Arc<dyn Surroundings>, SqlError> {
+    if session.work.as_ref().is_some_and(|work| work.explicit) {
+        return Err(SqlError::new(state::ACTIVE_TRANSACTION, format!("{what} cannot run inside a transaction block")));
+    }
+    session.finish_implicit().await?;
+    session.engine.surroundings().cloned().ok_or_else(|| SqlError::unsupported(what))
+}
 
 fn warning(sqlstate: &'static str, message: &str) -> SqlError {
     SqlError::new(sqlstate, message)
@@ -76,6 +86,33 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Set(set) => {
             apply(session, set).await?;
             done("SET")
+        }
+        Statement::CreateDatabase { db_name, if_not_exists, .. } => {
+            let around = outside(session, "CREATE DATABASE").await?;
+            let name = names::relation(db_name)?;
+            match around.create_database(&name, compiled.source.protocol.as_deref()).await {
+                Err(error) if error.sqlstate == state::DUPLICATE_DATABASE && *if_not_exists => {
+                    session.notices.push_back(warning("00000", &format!("{}, skipping", error.message)));
+                }
+                other => other?,
+            }
+            done("CREATE DATABASE")
+        }
+        Statement::Drop { object_type: ObjectType::Database, if_exists, names, .. } => {
+            let around = outside(session, "DROP DATABASE").await?;
+            for name in names {
+                let name = names::relation(name)?;
+                if name == session.engine.name() {
+                    return Err(SqlError::new("55006", "cannot drop the currently open database"));
+                }
+                match around.drop_database(&name).await {
+                    Err(error) if error.sqlstate == state::NO_DATABASE && *if_exists => {
+                        session.notices.push_back(warning("00000", &format!("{}, skipping", error.message)));
+                    }
+                    other => other?,
+                }
+            }
+            done("DROP DATABASE")
         }
         Statement::Reset(reset) => {
             match &reset.reset {

@@ -31,6 +31,8 @@ pub mod state {
     pub const DATETIME_OVERFLOW: &str = "22008";
     pub const DIVISION_BY_ZERO: &str = "22012";
     pub const INVALID_ARGUMENT: &str = "2201F";
+    pub const DUPLICATE_DATABASE: &str = "42P04";
+    pub const NO_DATABASE: &str = "3D000";
     pub const INVALID_LIMIT: &str = "2201W";
     pub const INVALID_PARAMETER: &str = "22023";
     pub const BAD_TEXT: &str = "22P02";

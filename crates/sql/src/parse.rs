@@ -16,6 +16,8 @@ pub(crate) struct Parsed {
     pub(crate) statement: Statement,
     /// What stands behind AS OF SYSTEM TIME.
     pub(crate) as_of: Option<String>,
+    /// What CREATE DATABASE says behind PROTOCOL.
+    pub(crate) protocol: Option<String>,
 }
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
@@ -45,6 +47,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     refuse_deep(&tokens)?;
     let as_of = cut_as_of(&mut tokens)?;
+    let protocol = cut_protocol(&mut tokens)?;
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
         // Every form of VACUUM is one statement here; the parser knows only another system's.
@@ -90,7 +93,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     if parser.peek_token().token != Token::EOF {
         return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
     }
-    Ok(Parsed { statement, as_of })
+    Ok(Parsed { statement, as_of, protocol })
 }
 
 /// Expressions are trees walked by recursion: chains of operators, which the parser builds in a loop, are bounded here.
@@ -124,6 +127,34 @@ fn parser_place(error: &ParserError) -> Option<(usize, Option<String>)> {
     let (line, column) = at.split_once(", Column: ")?;
     let place = line.parse::<usize>().ok()? << 32 | column.parse::<usize>().ok()?;
     Some((place, before.rsplit_once("found: ").map(|(_, near)| near.to_owned())))
+}
+
+/// Cuts `[WITH] PROTOCOL [=] name` from CREATE DATABASE.
+fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlError> {
+    if !matches!(tokens.as_slice(), [create, database, ..] if is_word(create, "create") && is_word(database, "database"))
+    {
+        return Ok(None);
+    }
+    let Some(at) = tokens.iter().skip(3).position(|token| is_word(token, "protocol")).map(|at| at + 3) else {
+        return Ok(None);
+    };
+    let behind: Vec<&Token> = tokens[at + 1..].iter().map(|token| &token.token).collect();
+    let name = match behind.as_slice() {
+        [Token::Eq, name] | [name] => match name {
+            Token::Word(word) => Some(word.value.to_lowercase()),
+            Token::SingleQuotedString(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(name) = name else {
+        return Err(SqlError::new(state::SYNTAX, "PROTOCOL takes one name, at the end of the statement")
+            .hint("For example: CREATE DATABASE lab PROTOCOL = spanner")
+            .at(names::place(tokens[at].span.start)));
+    };
+    let with = is_word(&tokens[at - 1], "with") && at > 3;
+    tokens.truncate(if with { at - 1 } else { at });
+    Ok(Some(name))
 }
 
 /// Cuts `AS OF SYSTEM TIME value` from the end.

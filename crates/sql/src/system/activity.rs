@@ -5,8 +5,9 @@
 //! runs again after losing keeps its age and gets a new number, so that its lock then names no session.
 
 use super::{OWNER, Rows, Value, World, Writer};
+use crate::error::SqlError;
 use crate::response::Status;
-use meridian_txn::Age;
+use meridian_txn::{Age, Future};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,16 @@ pub struct Waiting {
 pub trait Surroundings: Send + Sync {
     /// The names of all databases.
     fn databases(&self) -> Vec<String>;
+    /// Creates a database under a protocol, the default one if none is named.
+    fn create_database<'a>(&'a self, name: &'a str, protocol: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+        let _ = (name, protocol);
+        Box::pin(std::future::ready(Err(SqlError::unsupported("CREATE DATABASE"))))
+    }
+    /// Drops a database.
+    fn drop_database<'a>(&'a self, name: &'a str) -> Future<'a, Result<(), SqlError>> {
+        let _ = name;
+        Box::pin(std::future::ready(Err(SqlError::unsupported("DROP DATABASE"))))
+    }
     /// Who waits for whom, as far as this node knows.
     fn waits(&self) -> Vec<Waiting> {
         Vec::new()
