@@ -184,6 +184,35 @@ fn pgbench_balances_add_up_when_a_node_is_killed_in_the_middle() {
 }
 
 #[test]
+fn psql_goes_to_a_node_that_lives() {
+    if !installed("psql") {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    sql(cluster.node(2), "create table t (id int primary key)");
+    for killed in 0..3 {
+        // A node that comes back here has another port.
+        let hosts: Vec<String> = (0..3).map(|at| cluster.node(at).sql.clone()).collect();
+        let url = format!("postgresql://root@{}/meridian?connect_timeout=5", hosts.join(","));
+        let psql = |statement: &str| {
+            Command::new("psql").args(["-X", "-A", "-t", "-d", &url, "-c", statement]).output().expect("psql runs")
+        };
+        cluster.kill(killed);
+        // A statement may fail while nobody leads; none is answered wrongly.
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let output = psql(&format!("insert into t values ({killed}) on conflict do nothing"));
+            if output.status.success() {
+                break;
+            }
+            assert!(Instant::now() < end, "{}", stderr(&output));
+        }
+        assert_eq!(stdout(&psql("select count(*) from t")).trim(), (killed + 1).to_string());
+        cluster.restart(killed);
+    }
+}
+
+#[test]
 fn a_bank_keeps_its_sum_through_kills() {
     let mut cluster = Cluster::start();
     let filled = run(&["workload", "bank", "init", &cluster.node(0).url]);

@@ -84,7 +84,11 @@ pub fn width(text: &str) -> usize {
 
 fn boxed(headings: &[Heading], numbers: &[bool], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(UTF8_FULL_CONDENSED);
+    // A terminal that does not know its width says 0, into which nothing fits.
+    if table.width() != Some(0) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.set_header(
         headings.iter().map(|heading| Cell::new(clean(Some(&heading.name))).add_attribute(Attribute::Bold)),
     );
