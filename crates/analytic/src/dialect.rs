@@ -85,6 +85,17 @@ fn is_column(expr: &Expr) -> bool {
 }
 
 fn alias_outputs(select: &mut Select) {
+    for item in &mut select.projection {
+        // An output that is the id of a relation is shown as its name.
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+            && let Expr::Cast { expr: inner, data_type, .. } = expr
+            && object_type(data_type) == Some("regclass")
+            && matches!(&**inner, Expr::Value(_))
+        {
+            let (kind, data_type) = (ast::CastKind::DoubleColon, data_type.clone());
+            *expr = Expr::Cast { kind, expr: Box::new(take(expr)), data_type, array: false, format: None };
+        }
+    }
     let mut names = BTreeSet::new();
     let mut columns = BTreeSet::new();
     for item in &select.projection {

@@ -159,7 +159,7 @@ impl Started {
         let analyze = |logical| state.analyzer().execute_and_check(logical, state.config_options(), |_, _| {});
         let mut applied = Vec::new();
         if subquery::has_correlated(&logical).map_err(failed)? {
-            // Most become joins. If one does not, none shall.
+            // In conditions most become joins. If one does not, none shall.
             let joined =
                 state.optimize(&logical).is_ok_and(|plan| subquery::has_correlated(&plan).is_ok_and(|has| !has));
             if !joined {

@@ -300,9 +300,9 @@ impl SystemFunction {
             "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" | "txid_current" => Datum::Int8(0),
             "pg_size_pretty" => Datum::text(match whole(0).unwrap_or(0) {
                 n if n.abs() < 10 << 10 => format!("{n} bytes"),
-                n if n.abs() < 10 << 20 => format!("{} kB", n >> 10),
-                n if n.abs() < 10 << 30 => format!("{} MB", n >> 20),
-                n => format!("{} GB", n >> 30),
+                n if n.abs() < 10 << 20 => format!("{} kB", (n + (1 << 9)) >> 10),
+                n if n.abs() < 10 << 30 => format!("{} MB", (n + (1 << 19)) >> 20),
+                n => format!("{} GB", n.saturating_add(1 << 29) >> 30),
             }),
             "pg_table_is_visible" => {
                 let id = whole(0).unwrap_or(0);
