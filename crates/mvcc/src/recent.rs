@@ -322,4 +322,16 @@ mod tests {
         assert_eq!(recent.believe(at(9)), Err(StoreError::BelowHorizon { oldest: at(10) }));
         assert_eq!(recent.believe(at(10)), Ok(()));
     }
+
+    #[test]
+    fn a_range_that_ends_before_it_starts_holds_nothing() {
+        let recent = Recent::new();
+        recent.install(at(1), &[write("a", "1"), write("m", "1"), write("z", "1")], 1);
+        for end in ["a", "m"] {
+            let range = KeyRange { start: "m".into(), end: Some(end.into()) };
+            for reverse in [false, true] {
+                assert_eq!(recent.scan(&range, at(9), reverse, 10, 1000), (Vec::new(), None));
+            }
+        }
+    }
 }

@@ -39,6 +39,18 @@ fn readers_share_and_a_writer_waits_for_them() {
 }
 
 #[test]
+fn a_range_that_ends_before_it_starts_is_in_nobodys_way() {
+    let mut table = LockTable::new();
+    let range = |start: &str, end: &str| KeyRange { start: Key::from(start), end: Some(Key::from(end)) };
+    ask(&mut table, 0, 1, range("a", "z"), Lock::Exclusive, 10);
+    ask(&mut table, 0, 1, point("m"), Lock::Exclusive, 11);
+    assert_eq!(ask(&mut table, 0, 2, range("m", "c"), Lock::Exclusive, 12), [Verdict::Granted(12)]);
+    assert_eq!(ask(&mut table, 0, 3, range("m", "m"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
+    table.release(id(1));
+    assert_eq!(ask(&mut table, 0, 4, range("a", "z"), Lock::Exclusive, 14), [Verdict::Granted(14)]);
+}
+
+#[test]
 fn a_wound_only_marks_until_the_victim_would_wait() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
