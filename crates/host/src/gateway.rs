@@ -21,6 +21,7 @@ use meridian_txn::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a session looks for a leader that answers.
 pub const PATIENCE_NS: u64 = 10_000_000_000;
@@ -82,6 +83,7 @@ impl Database for Gateway {
             leader: None,
             writes: Buffer::default(),
             aborted: None,
+            lock_timeout: None,
         };
         Box::pin(std::future::ready(Ok(Box::new(transaction) as Box<dyn Transaction>)))
     }
@@ -111,6 +113,7 @@ struct Session {
     leader: Option<NodeId>,
     writes: Buffer,
     aborted: Option<Conflict>,
+    lock_timeout: Option<Duration>,
 }
 
 impl Session {
@@ -147,8 +150,13 @@ impl Session {
             return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
         }
         let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let give_up = self.lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)));
         loop {
             let now = self.boot_ns();
+            if now >= give_up {
+                return Err(Failure::LockTimeout);
+            }
             if now >= until || home.is_closed() {
                 return Err(self.unavailable());
             }
@@ -162,7 +170,8 @@ impl Session {
             if locks && self.leader.replace(node) != Some(node) {
                 home.holds(node, self.transaction, self.age);
             }
-            match home.ask(node, request, now + ONE_TRY_NS).await {
+            match home.ask(node, request, (now + ONE_TRY_NS).min(give_up)).await {
+                None if self.boot_ns() >= give_up => {}
                 Some(Heard::Waits) => (until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
                 Some(Heard::Reply(Reply::Rows { term, at, rows, rest, .. })) => {
                     self.note(term, at);
@@ -318,6 +327,10 @@ impl Transaction for Session {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
+    }
+
+    fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.lock_timeout = timeout;
     }
 
     fn savepoint(&mut self) -> Savepoint {

@@ -148,6 +148,7 @@ impl From<Failure> for SqlError {
             )
             }
             Failure::DiskFull => SqlError::new(state::DISK_FULL, text).hint("Free some space; reads go on meanwhile."),
+            Failure::LockTimeout => SqlError::new("55P03", text),
             Failure::Unavailable(_) => SqlError::new(state::UNAVAILABLE, text),
             Failure::Storage(_) => SqlError::new(state::IO, text),
         }

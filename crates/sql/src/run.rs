@@ -171,7 +171,9 @@ impl Session {
 
     /// One attempt at a portal's next rows.
     async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
+        let lock_timeout = self.settings.timeout("lock_timeout");
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
+        work.txn.set_lock_timeout(lock_timeout);
         attempt(&self.engine, &self.facts, work, portal, max).await
     }
 

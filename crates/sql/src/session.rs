@@ -19,6 +19,7 @@ use crate::types::Type;
 use crate::work::Work;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How many rows of a simple query's result are answered at once.
 const CHUNK_ROWS: usize = 1000;
@@ -99,6 +100,11 @@ impl Session {
     /// A setting's value as SHOW prints it.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.get(name).map(Into::into)
+    }
+
+    /// A setting that is a time; none when it is 0, which stands for no limit.
+    pub fn timeout(&self, name: &str) -> Option<Duration> {
+        self.settings.timeout(name)
     }
 
     /// Sets a setting: a start-up parameter, or SET.

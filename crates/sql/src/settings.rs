@@ -2,6 +2,7 @@
 
 use crate::error::{SqlError, state};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A session's settings. Names in small letters.
 pub(crate) struct Settings {
@@ -63,6 +64,11 @@ impl Settings {
         self.values.get(&Self::canonical(name)).map(String::as_str)
     }
 
+    /// A setting that is a time; none when it is 0.
+    pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
+        self.get(name).and_then(duration).filter(|timeout| !timeout.is_zero())
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         let name = Self::canonical(name);
         let refused = |hint: &str| {
@@ -114,5 +120,42 @@ impl Settings {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// A duration as SHOW prints it: a number with a unit, milliseconds without one.
+fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim().trim_matches('\'').trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    let seconds = match text[end..].trim() {
+        "us" => 1e-6,
+        "ms" | "" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_show_prints_them() {
+        let ms = |text| duration(text).map(|duration| duration.as_micros());
+        assert_eq!(ms("0"), Some(0));
+        assert_eq!(ms("250"), Some(250_000));
+        assert_eq!(ms("1500ms"), Some(1_500_000));
+        assert_eq!(ms("5s"), Some(5_000_000));
+        assert_eq!(ms("1 min"), Some(60_000_000));
+        assert_eq!(ms("2h"), Some(7_200_000_000));
+        assert_eq!(ms("10us"), Some(10));
+        for bad in ["", "s", "-1", "5 parsecs"] {
+            assert_eq!(ms(bad), None, "{bad}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on any executor.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
@@ -125,6 +126,8 @@ pub enum Failure {
     },
     /// No room for writes: SQLSTATE 53100. Reads go on.
     DiskFull,
+    /// A lock was not to be had within the time that was given: SQLSTATE 55P03.
+    LockTimeout,
     /// No leader answers; the message says which group and what to do.
     Unavailable(String),
     /// The store or the log cannot be read; the message names the file.
@@ -153,6 +156,7 @@ impl fmt::Display for Failure {
             Failure::ReadOnly => f.write_str("cannot write in a read-only transaction"),
             Failure::TooLarge { limit_bytes } => write!(f, "the transaction writes more than {limit_bytes} bytes"),
             Failure::DiskFull => f.write_str("no room left on the disk for writes"),
+            Failure::LockTimeout => f.write_str("canceling statement due to lock timeout"),
             Failure::Unavailable(why) | Failure::Storage(why) => f.write_str(why),
         }
     }
@@ -195,6 +199,10 @@ pub trait Transaction: Send {
     ) -> Future<'a, Result<Rows, Failure>>;
     /// Buffers a write; `None` deletes.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
+    /// From now on a read waits for a lock no longer than this; without one, as long as it takes. Protocols that do not lock ignore it.
+    fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        let _ = timeout;
+    }
     /// Marks a point to return to.
     fn savepoint(&mut self) -> Savepoint;
     /// Takes back every write since the savepoint.
