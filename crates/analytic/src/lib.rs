@@ -22,6 +22,7 @@
 //! a numeric without declared scale.
 
 mod aggregate;
+mod catalog_forms;
 mod context;
 mod dialect;
 mod error;
