@@ -53,6 +53,9 @@ pub struct Options {
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]
     query_memory: Option<usize>,
+    /// Memory for pages of stored data, in megabytes [default: an eighth of the machine's memory, 1024 at most].
+    #[arg(long, value_name = "MB")]
+    cache: Option<usize>,
     /// A TOML file with any of these.
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
@@ -71,6 +74,7 @@ impl Options {
             self.listen = self.listen.or(file.listen);
             self.sql = self.sql.or(file.sql);
             self.http = self.http.or(file.http);
+            self.cache = self.cache.or(file.cache);
             self.clock_bound = self.clock_bound.or(file.clock_bound);
             self.query_memory = self.query_memory.or(file.query_memory);
             if self.join.is_empty() {
@@ -109,7 +113,9 @@ async fn serve(options: Options) -> Result<(), String> {
     }
     let bound = options.clock_bound.as_deref().map(half_width_ns).transpose()?;
     let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
-    let node = node(&data, &zone, options.listen, &options.join, bound)?;
+    let mut node = node(&data, &zone, options.listen, &options.join, bound)?;
+    node.cache_bytes =
+        options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
     let what = match node.members.len() {
         0 => "one node".to_owned(),
         many => {
@@ -181,6 +187,16 @@ fn node(
     };
     let members = sorted.iter().enumerate().map(member).collect();
     Ok(node::Options { node: number(own), members, clock, ..node::Options::alone().at(data) })
+}
+
+/// An eighth of the machine's memory, within reason.
+fn cache_bytes() -> usize {
+    const UNKNOWN: usize = 128 << 20;
+    let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.split_whitespace().next()?.parse::<usize>().ok()?.checked_mul(1024)
+    });
+    memory.map_or(UNKNOWN, |bytes| (bytes / 8).clamp(64 << 20, 1 << 30))
 }
 
 fn number(place: usize) -> NodeId {

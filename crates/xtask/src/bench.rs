@@ -4,7 +4,7 @@
 //! row, and a row is run again where that was much. Both sync every commit to the same disk. Nothing is cached between rows but what
 //! the servers cache.
 
-use crate::machine::{busy_seconds, folder_bytes, sync_latency};
+use crate::machine::{busy_seconds, disk_bytes, folder_bytes, sync_latency};
 use crate::pgbench::{self, Outcome, Script};
 use crate::server::{Postgres, Server, meridian};
 use clap::Args;
@@ -136,7 +136,7 @@ fn compare(
         report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
     }
     report.line("");
-    report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | bytes/txn | fsyncs/txn | others' cores |");
+    report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | disk bytes/txn | fsyncs/txn | others' cores |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for script in scripts {
         for clients in &options.clients {
@@ -179,7 +179,8 @@ fn measure(
 ) -> Result<Measured, String> {
     const SYNCS: &str = "meridian_log_fsyncs_total";
     eprintln!("{}: {} with {clients} clients …", server.name, script.name());
-    let (used, syncs, busy, began) = (server.used(), server.counter(SYNCS), busy_seconds(), Instant::now());
+    let (used, syncs, busy) = (server.used(), server.counter(SYNCS), busy_seconds());
+    let (written, began) = (disk_bytes(), Instant::now());
     let own = || {
         // SAFETY: the structure is the kernel's to fill.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -198,7 +199,7 @@ fn measure(
     Ok(Measured {
         outcome,
         cpu_us: cpu * 1e6 / transactions,
-        written_bytes: after.written_bytes.saturating_sub(used.written_bytes) as f64 / transactions,
+        written_bytes: disk_bytes().saturating_sub(written) as f64 / transactions,
         syncs,
         others_cores: others / elapsed,
     })

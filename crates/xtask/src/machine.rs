@@ -13,8 +13,6 @@ const TICKS: f64 = 100.0;
 pub struct Used {
     /// Seconds of CPU.
     pub cpu_seconds: f64,
-    /// Bytes that went to the disk, or will.
-    pub written_bytes: u64,
     /// Memory now.
     pub resident_bytes: u64,
 }
@@ -58,7 +56,6 @@ pub fn used(roots: &[u32]) -> Used {
             let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
         };
-        used.written_bytes += line(&read("io"), "write_bytes:");
         used.resident_bytes += line(&read("status"), "VmRSS:") * 1024;
     }
     used
@@ -71,6 +68,21 @@ pub fn busy_seconds() -> f64 {
     let numbers: Vec<u64> = numbers.filter_map(|number| number.parse().ok()).collect();
     // user, nice, system, irq, softirq; not idle, not waiting.
     [0, 1, 2, 5, 6].iter().filter_map(|at| numbers.get(*at)).sum::<u64>() as f64 / TICKS
+}
+
+/// Bytes that all disks of the machine have written. What the kernel counts for a process is what it made dirty, and where files
+/// are cached in large pieces that is a thousand times more.
+pub fn disk_bytes() -> u64 {
+    const SECTOR: u64 = 512;
+    let written = |line: &str| {
+        let mut words = line.split_whitespace().skip(2);
+        let name = words.next()?;
+        // Whole disks, not their partitions too.
+        let whole = Path::new("/sys/block").join(name).exists();
+        words.nth(6)?.parse::<u64>().ok().filter(|_| whole)
+    };
+    let stats = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+    stats.lines().filter_map(written).sum::<u64>() * SECTOR
 }
 
 /// How long the disk under a folder takes to sync a small write, on average.

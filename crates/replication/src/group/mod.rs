@@ -692,9 +692,12 @@ impl Group {
             self.log.push(entry);
         }
         self.matched = self.matched.max(end);
+        let before = self.persisted;
         self.persist_entries(out);
         self.advance_commit(commit.min(self.matched), out);
-        self.acknowledge(out);
+        if self.persisted == before {
+            self.acknowledge(out); // What was written now is acknowledged once it is on disk, and the lease with it.
+        }
     }
 
     fn on_appended(

@@ -1,0 +1,297 @@
+//! The group core, by golden transcripts: who says what to whom, what is written, what is agreed.
+
+#[path = "../../txn/tests/common/script.rs"]
+mod script;
+
+use bytes::Bytes;
+use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId};
+use meridian_replication::group::{Config, Event, Group, Index, Message, Payload, Record, Restored, Term, Timer};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+use std::path::Path;
+
+const MS: u64 = 1_000_000;
+const EPSILON: u64 = MS;
+const BIRTH: u64 = 1_000_000 * MS;
+
+#[derive(Default)]
+struct Member {
+    group: Option<Group>,
+    out: Outbox<Group>,
+    timers: BTreeMap<Timer, u64>,
+    disk: Vec<Record>,
+    /// What was persisted while the disk is held.
+    writing: Vec<(Position, Record)>,
+    held: bool,
+    applied: (Index, Term),
+    /// Agreed, and what of it a checkpoint covers.
+    agreed: Vec<(Index, Term, String)>,
+    cut: bool,
+}
+
+#[derive(Default)]
+struct World {
+    members: Vec<Member>,
+    now: u64,
+    wire: VecDeque<(usize, usize, Message)>,
+    said: String,
+}
+
+fn text(payload: &Payload) -> String {
+    if payload.0.is_empty() { "·".into() } else { String::from_utf8_lossy(&payload.0).into_owned() }
+}
+
+fn ms(nanos: u64) -> i64 {
+    (nanos as i64 - BIRTH as i64) / MS as i64
+}
+
+fn message(message: &Message) -> String {
+    match message {
+        Message::PreVote { term, last_index, last_term } => {
+            format!("PreVote term {term}, log {last_index}@{last_term}")
+        }
+        Message::PreVoteReply { term, granted } => format!("PreVoteReply term {term}, {granted}"),
+        Message::Vote { term, last_index, last_term } => format!("Vote term {term}, log {last_index}@{last_term}"),
+        Message::VoteReply { term, granted } => format!("VoteReply term {term}, {granted}"),
+        Message::Append { term, prev_index, prev_term, entries, commit, asked_at } => {
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|entry| format!("{}@{}={}", entry.index, entry.term, text(&entry.payload)))
+                .collect();
+            let what = if entries.is_empty() { "nothing".into() } else { entries.join(" ") };
+            format!(
+                "Append term {term}, after {prev_index}@{prev_term}: {what}; commit {commit}, asked at {}",
+                ms(*asked_at)
+            )
+        }
+        Message::Appended { term, matched, granted } => {
+            let granted = granted.map_or("no lease".into(), |at| format!("lease from {}", ms(at)));
+            format!("Appended term {term}, through {matched}, {granted}")
+        }
+        Message::Refused { term, prev_index, hint } => format!("Refused term {term}, after {prev_index}, try {hint}"),
+        Message::TakeOver { term, heir } => format!("TakeOver term {term}, heir n{}", heir.0),
+    }
+}
+
+fn record(record: &Record) -> String {
+    match record {
+        Record::Standing { term, voted_for, grant } => {
+            let vote = voted_for.map_or("nobody".into(), |node| format!("n{}", node.0));
+            let grant = grant.map_or(String::new(), |grant| format!(", n{} until {}", grant.to.0, ms(grant.until)));
+            format!("term {term}, voted for {vote}{grant}")
+        }
+        Record::Append { entries } => {
+            let entries: Vec<String> = entries.iter().map(|entry| format!("{}@{}", entry.index, entry.term)).collect();
+            format!("entries {}", entries.join(" "))
+        }
+        Record::Base { index, term } => format!("begins after {index}@{term}"),
+    }
+}
+
+impl World {
+    fn reading(&self) -> Reading {
+        Reading::at(self.now, Interval::around(self.now, EPSILON))
+    }
+
+    fn boot(&mut self, at: usize) {
+        let nodes: Vec<NodeId> = (1..=self.members.len() as u32).map(NodeId).collect();
+        let mut config = Config::new(NodeId(at as u32 + 1), nodes, DatabaseId(1), ShardId(0));
+        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (50 * MS, 200 * MS, 400 * MS);
+        (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (150, 2, 0);
+        let now = self.reading();
+        let member = &mut self.members[at];
+        let (applied, applied_term) = member.applied;
+        let restored = Restored { records: member.disk.clone(), applied, applied_term };
+        (member.out, member.timers, member.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
+        let mut out = Outbox::new();
+        member.group = Some(Group::new(config, 7 + at as u64, restored, now, &mut out));
+        member.out = out;
+        self.perform(at);
+    }
+
+    fn step(&mut self, at: usize, step: impl FnOnce(&mut Group, Reading, &mut Outbox<Group>)) -> Result<(), String> {
+        let now = self.reading();
+        let member = &mut self.members[at];
+        step(member.group.as_mut().ok_or("it is down")?, now, &mut member.out);
+        self.perform(at);
+        Ok(())
+    }
+
+    fn perform(&mut self, at: usize) {
+        let name = at + 1;
+        let effects: Vec<_> = self.members[at].out.drain().collect();
+        let mut durable = None;
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message: said } | Effect::SendBefore { to, message: said, .. } => {
+                    let _ = writeln!(self.said, "n{name} → n{}: {}", to.node.0, message(&said));
+                    self.wire.push_back((at, to.node.0 as usize - 1, said));
+                }
+                Effect::Arm { timer, at: when } => drop(self.members[at].timers.insert(timer, when)),
+                Effect::Disarm { timer } => drop(self.members[at].timers.remove(&timer)),
+                Effect::Persist { position, record: kept } => {
+                    let held = if self.members[at].held { " (the disk is slow)" } else { "" };
+                    let _ = writeln!(self.said, "n{name} writes {}{held}", record(&kept));
+                    if self.members[at].held {
+                        self.members[at].writing.push((position, kept));
+                    } else {
+                        self.members[at].disk.push(kept);
+                        durable = Some(position);
+                    }
+                }
+                Effect::Do(event) => self.event(at, event),
+            }
+        }
+        if let Some(through) = durable {
+            let _ = self.step(at, |group, now, out| group.on_durable(now, through, out));
+        }
+    }
+
+    fn event(&mut self, at: usize, event: Event) {
+        let name = at + 1;
+        let line = match event {
+            Event::Committed { entries } => {
+                for entry in &entries {
+                    self.members[at].agreed.push((entry.index, entry.term, text(&entry.payload)));
+                }
+                let all: Vec<String> = entries
+                    .iter()
+                    .map(|entry| format!("{}@{}={}", entry.index, entry.term, text(&entry.payload)))
+                    .collect();
+                format!("n{name} has agreed: {}", all.join(" "))
+            }
+            Event::BecameLeader { term } => format!("n{name} leads term {term}"),
+            Event::LostLeadership { term } => format!("n{name} leads term {term} no more"),
+            Event::SendSnapshot { to, index, term } => {
+                format!("n{name} has to send n{} everything up to {index}@{term}", to.0)
+            }
+        };
+        let _ = writeln!(self.said, "{line}");
+    }
+
+    fn deliver(&mut self) -> Result<(), String> {
+        for _ in 0..10_000 {
+            let Some((from, to, said)) = self.wire.pop_front() else { return Ok(()) };
+            if self.members[from].cut || self.members[to].cut || self.members[to].group.is_none() {
+                continue;
+            }
+            let sender = Address::replica(NodeId(from as u32 + 1), DatabaseId(1), ShardId(0));
+            self.step(to, |group, now, out| group.on_message(now, sender, said, out))?;
+        }
+        Err("they never stop talking".into())
+    }
+
+    fn command(&mut self, command: &str) -> Result<String, String> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let count = self.members.len();
+        let node = |word: &str| match word.strip_prefix('n').and_then(|number| number.parse::<usize>().ok()) {
+            Some(number) if (1..=count).contains(&number) => Ok(number - 1),
+            _ => Err(format!("{word} is no member")),
+        };
+        let number = |word: &str| word.parse::<u64>().map_err(|error| format!("{word}: {error}"));
+        match words.as_slice() {
+            ["members", many] => {
+                self.now = BIRTH;
+                self.members = (0..number(many)?).map(|_| Member::default()).collect();
+                (0..self.members.len()).for_each(|at| self.boot(at));
+            }
+            // The timer fires, wherever the clock stands; later ones come with `pass`.
+            ["fire", who, timer @ ("election" | "heartbeat" | "abdicate")] => {
+                let timer = match *timer {
+                    "election" => Timer::Election,
+                    "heartbeat" => Timer::Heartbeat,
+                    _ => Timer::Abdicate,
+                };
+                let at = node(who)?;
+                let when = self.members[at].timers.remove(&timer).ok_or("it is not armed")?;
+                self.now = self.now.max(when);
+                self.step(at, |group, now, out| group.on_timer(now, timer, out))?;
+            }
+            ["pass", milliseconds] => self.now += number(milliseconds)? * MS,
+            ["deliver"] => self.deliver()?,
+            ["lose"] => self.wire.clear(),
+            ["cut", who] => self.members[node(who)?].cut = true,
+            ["heal", who] => self.members[node(who)?].cut = false,
+            ["propose", who, what @ ..] => {
+                let at = node(who)?;
+                for what in what {
+                    let payload = Payload(Bytes::from(what.to_string()));
+                    let group = self.members[at].group.as_mut().ok_or("it is down")?;
+                    if let Err(not) = group.propose(payload) {
+                        let leader = not.leader.map_or("nobody it knows".into(), |node| format!("n{}", node.0));
+                        let _ = writeln!(self.said, "{who} does not lead; {leader} does");
+                    }
+                }
+                self.step(at, |group, now, out| group.flush(now, out))?;
+            }
+            ["hold", who] => self.members[node(who)?].held = true,
+            ["sync", who] => {
+                let at = node(who)?;
+                let written = std::mem::take(&mut self.members[at].writing);
+                self.members[at].held = false;
+                let through = written.last().map(|(position, _)| *position).ok_or("nothing is being written")?;
+                self.members[at].disk.extend(written.into_iter().map(|(_, record)| record));
+                self.step(at, |group, now, out| group.on_durable(now, through, out))?;
+            }
+            ["crash", who] => {
+                let member = &mut self.members[node(who)?];
+                (member.group, member.held) = (None, false);
+                member.agreed.retain(|(index, ..)| *index <= member.applied.0);
+            }
+            ["restart", who] => self.boot(node(who)?),
+            ["abdicate", who] => self.step(node(who)?, |group, now, out| group.abdicate(now, out))?,
+            // A checkpoint covers what is agreed; the log forgets it.
+            ["compact", who] => {
+                let at = node(who)?;
+                let member = &mut self.members[at];
+                member.applied = member.agreed.last().map(|(index, term, _)| (*index, *term)).unwrap_or_default();
+                let group = member.group.as_mut().ok_or("it is down")?;
+                group.compact(member.applied.0);
+                member.disk = group.checkpoint();
+            }
+            // A copy of what another has stored takes the place of what is here.
+            ["copy", from, to] => {
+                let (from, to) = (node(from)?, node(to)?);
+                let (index, term) = self.members[from].applied;
+                self.members[to].applied = (index, term);
+                self.members[to].agreed = self.members[from].agreed.clone();
+                self.step(to, |group, now, out| group.install_snapshot(now, index, term, out))?;
+                let node = NodeId(to as u32 + 1);
+                self.step(from, |group, now, out| group.snapshot_delivered(now, node, index, out))?;
+            }
+            ["state"] => {
+                for (at, member) in self.members.iter().enumerate() {
+                    let _ = match &member.group {
+                        None => writeln!(self.said, "n{} is down", at + 1),
+                        Some(group) => writeln!(
+                            self.said,
+                            "n{}: term {}, {}, log through {}, agreed through {}{}",
+                            at + 1,
+                            group.term(),
+                            match group.leader() {
+                                _ if group.is_leader() => "leads".into(),
+                                Some(leader) => format!("follows n{}", leader.0),
+                                None => "follows nobody".to_owned(),
+                            },
+                            group.last_index(),
+                            group.commit_index(),
+                            match group.lease() {
+                                Some(lease) if lease.granted_until > 0 =>
+                                    format!(", lease until {}", ms(lease.granted_until)),
+                                _ => String::new(),
+                            }
+                        ),
+                    };
+                }
+            }
+            _ => return Err("there is no such command".into()),
+        }
+        Ok(std::mem::take(&mut self.said))
+    }
+}
+
+#[test]
+fn transcripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    script::check(&folder, World::default, World::command);
+}
