@@ -166,10 +166,6 @@ impl Identity {
         };
         let newborn = found.is_none();
         let mut stored = found.unwrap_or_else(|| wanted.clone());
-        if stored.node != node {
-            let what = format!("belongs to node {}, not to node {}", stored.node.0, node.0);
-            return Err(OpenError::Other { path, what });
-        }
         if stored.cluster != wanted.cluster {
             let addresses: Vec<&str> = stored.members.iter().map(|member| &*member.address).collect();
             let what = format!(
@@ -177,6 +173,10 @@ impl Identity {
                 addresses.len(),
                 addresses.join(", ")
             );
+            return Err(OpenError::Other { path, what });
+        }
+        if stored.node != node {
+            let what = format!("belongs to node {}, not to node {}", stored.node.0, node.0);
             return Err(OpenError::Other { path, what });
         }
         stored.incarnation.0 += 1;

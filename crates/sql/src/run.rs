@@ -240,12 +240,14 @@ impl Session {
             }
             let age = work.txn.age();
             let (journal, explicit, settled) = (std::mem::take(&mut work.journal), work.explicit, work.settled);
-            match work.txn.commit().await {
+            self.committing = true;
+            let outcome = work.txn.commit().await;
+            self.committing = false;
+            match outcome {
                 Outcome::Committed { .. } => return Ok(()),
                 Outcome::Unknown => {
-                    return Err(SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
-                        .detail("No leader answered in time: the transaction may have happened, or may yet.")
-                        .hint("Read what it wrote before trying again."));
+                    let why = "No leader answered in time: the transaction may have happened, or may yet.";
+                    return Err(unknown().detail(why));
                 }
                 Outcome::Aborted { why } => {
                     let error = restart(&why.to_string());
@@ -265,6 +267,12 @@ impl Session {
         self.work = None;
         Err(restart("it lost against others too often"))
     }
+}
+
+/// 40003
+pub(crate) fn unknown() -> SqlError {
+    SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
+        .hint("Read what it wrote before trying again.")
 }
 
 async fn attempt(

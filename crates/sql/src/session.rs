@@ -44,6 +44,8 @@ pub struct Session {
     waiting: VecDeque<Response>,
     running: Option<Portal>,
     simple: bool,
+    /// A commit was sent, and its outcome not heard.
+    pub(crate) committing: bool,
     sql: Arc<str>,
     pub(crate) seat: Seat,
 }
@@ -73,6 +75,7 @@ impl Session {
             waiting: VecDeque::new(),
             running: None,
             simple: false,
+            committing: false,
             sql: Arc::from(""),
             seat,
         }
@@ -377,7 +380,8 @@ impl Session {
         self.finish_implicit().await
     }
 
-    /// A statement was cancelled, its future dropped: the transaction is in its failed state. The answer for the client.
+    /// A statement was cancelled, its future dropped: the transaction is in its failed state. The answer for the client: 57014, or 40003
+    /// if the commit was under way, which nobody can take back.
     pub fn interrupt(&mut self) -> SqlError {
         self.fail();
         self.queue.clear();
@@ -386,6 +390,9 @@ impl Session {
         self.copying = None;
         self.simple = false;
         self.seat.rests(self.status());
+        if std::mem::take(&mut self.committing) {
+            return crate::run::unknown().detail("It was interrupted while it was being committed.");
+        }
         SqlError::new(state::CANCELED, "canceling statement due to user request")
     }
 

@@ -318,3 +318,15 @@ fn what_fills_new_storage_is_seen_with_the_commit_or_never() {
     assert_eq!(run(s, "vacuum"), ["VACUUM"]);
     assert_eq!(run(s, all), ["1|x", "2|y", "SELECT 2"]);
 }
+
+#[test]
+fn who_interrupts_a_commit_hears_that_its_outcome_is_unknown() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    memory.hold_commit();
+    s.start("insert into people (id, name) values (50, 'x')");
+    assert!(futures::FutureExt::now_or_never(s.next()).is_none());
+    assert_eq!(s.interrupt().sqlstate, "40003");
+    assert_eq!(run(s, "select 1"), ["1", "SELECT 1"]);
+    assert_eq!(s.interrupt().sqlstate, "57014");
+}

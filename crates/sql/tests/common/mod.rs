@@ -20,6 +20,7 @@ struct State {
     aborts_at_commit: usize,
     aborts_at_read: usize,
     unknown: bool,
+    stuck: bool,
     begun: u64,
     committed: u64,
 }
@@ -42,6 +43,11 @@ impl Memory {
     /// The next commit's outcome is unknown.
     pub fn lose_outcome(&self) {
         self.0.lock().unwrap().unknown = true;
+    }
+
+    /// The next commit never answers.
+    pub fn hold_commit(&self) {
+        self.0.lock().unwrap().stuck = true;
     }
 
     pub fn now(&self) -> u64 {
@@ -193,6 +199,10 @@ impl Transaction for Open {
 
     fn commit(self: Box<Self>) -> Future<'static, Outcome> {
         Box::pin(async move {
+            let stuck = std::mem::take(&mut self.memory.0.lock().unwrap().stuck);
+            if stuck {
+                std::future::pending::<()>().await;
+            }
             let mut state = self.memory.0.lock().unwrap();
             if std::mem::take(&mut state.unknown) {
                 return Outcome::Unknown;

@@ -1,0 +1,238 @@
+//! The group core beside another implementation of Raft: the same member, the same message, the same decision.
+//!
+//! Random members with random logs hear a candidate, or a leader, whose log agrees with what is agreed. Whether the vote is given, whether
+//! the append is taken, and what log and commit index come of it must be the same here as in the `raft` crate. What only one of the two has
+//! (leases here, hints for a refused append there) is left out.
+
+use bytes::Bytes;
+use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Reading, ShardId};
+use meridian_replication::group::{Config, Entry, Group, Index, Message, Payload, Record, Restored, Term};
+use raft::eraftpb::{Entry as PeerEntry, Message as PeerMessage, MessageType};
+use raft::storage::MemStorage;
+use raft::{RawNode, Storage};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const NOW_NS: u64 = 1_000_000_000_000;
+
+/// A member, as both are told of it. The term of the entry at index 1 comes first.
+#[derive(Clone, Debug)]
+struct Member {
+    term: u64,
+    voted_for: Option<u32>,
+    log: Vec<u64>,
+    commit: usize,
+}
+
+/// What came of a message.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    accepted: bool,
+    log: Vec<u64>,
+    commit: u64,
+    term: u64,
+}
+
+/// What the others say.
+#[derive(Clone, Debug)]
+enum Said {
+    Vote { term: u64, last_index: u64, last_term: u64 },
+    Append { term: u64, prev_index: u64, prev_term: u64, entries: Vec<u64>, commit: u64 },
+}
+
+fn ours(member: &Member, said: &Said) -> Outcome {
+    let entry = |(at, term): (usize, &u64)| Entry {
+        index: Index(at as u64 + 1),
+        term: Term(*term),
+        payload: Payload(Bytes::from(vec![1])),
+    };
+    let voted_for = member.voted_for.map(NodeId);
+    let standing = Record::Standing { term: Term(member.term), voted_for, grant: None };
+    let entries: Vec<Entry> = member.log.iter().enumerate().map(entry).collect();
+    let applied_term = member.commit.checked_sub(1).map_or(0, |at| member.log[at]);
+    let restored = Restored {
+        records: vec![Record::Append { entries }, standing],
+        applied: Index(member.commit as u64),
+        applied_term: Term(applied_term),
+    };
+    let nodes = [1, 2, 3].map(NodeId).to_vec();
+    let config = Config::new(NodeId(1), nodes, DatabaseId(1), ShardId(0));
+    let now = Reading::at(NOW_NS, Interval::around(NOW_NS, 1));
+    let mut out = Outbox::new();
+    let mut group = Group::new(config, 1, restored, now, &mut out);
+    let message = match said.clone() {
+        Said::Vote { term, last_index, last_term } => {
+            Message::Vote { term: Term(term), last_index: Index(last_index), last_term: Term(last_term) }
+        }
+        Said::Append { term, prev_index, prev_term, entries, commit } => Message::Append {
+            term: Term(term),
+            prev_index: Index(prev_index),
+            prev_term: Term(prev_term),
+            entries: (prev_index as usize..).zip(&entries).map(entry).collect(),
+            commit: Index(commit),
+            asked_at: NOW_NS,
+        },
+    };
+    group.on_message(now, Address::replica(NodeId(2), DatabaseId(1), ShardId(0)), message, &mut out);
+    // A refused append may renew the lease, and say so; a vote that is not given is only silence.
+    let mut accepted = matches!(said, Said::Append { .. });
+    loop {
+        let (mut through, effects): (_, Vec<_>) = (None, out.drain().collect());
+        for effect in effects {
+            match effect {
+                Effect::Persist { position, .. } => through = Some(position),
+                Effect::Send { message: Message::VoteReply { granted, .. }, .. } => accepted |= granted,
+                Effect::Send { message: Message::Refused { .. }, .. } => accepted = false,
+                _ => {}
+            }
+        }
+        let Some(through) = through else { break };
+        group.on_durable(now, through, &mut out);
+    }
+    let kept = group.checkpoint().into_iter().flat_map(|record| match record {
+        Record::Append { entries } => entries,
+        _ => Vec::new(),
+    });
+    Outcome {
+        accepted,
+        log: kept.map(|entry| entry.term.0).collect(),
+        commit: group.commit_index().0,
+        term: group.term().0,
+    }
+}
+
+fn theirs(member: &Member, said: &Said) -> Outcome {
+    let entry = |(at, term): (usize, &u64)| {
+        let mut entry = PeerEntry::default();
+        (entry.index, entry.term, entry.data) = (at as u64 + 1, *term, vec![1].into());
+        entry
+    };
+    let storage = MemStorage::new_with_conf_state((vec![1, 2, 3], vec![]));
+    let entries: Vec<PeerEntry> = member.log.iter().enumerate().map(entry).collect();
+    {
+        let mut core = storage.wl();
+        core.append(&entries).expect("a log from its beginning");
+        let state = core.mut_hard_state();
+        (state.term, state.commit) = (member.term, member.commit as u64);
+        state.vote = member.voted_for.map_or(0, u64::from);
+    }
+    let config = raft::Config { id: 1, election_tick: 10, heartbeat_tick: 1, ..raft::Config::default() };
+    let mut node = RawNode::with_default_logger(&config, storage.clone()).expect("a member");
+    let mut message = PeerMessage::default();
+    (message.from, message.to) = (2, 1);
+    match said.clone() {
+        Said::Vote { term, last_index, last_term } => {
+            message.set_msg_type(MessageType::MsgRequestVote);
+            (message.term, message.index, message.log_term) = (term, last_index, last_term);
+        }
+        Said::Append { term, prev_index, prev_term, entries, commit } => {
+            message.set_msg_type(MessageType::MsgAppend);
+            (message.term, message.index, message.log_term, message.commit) = (term, prev_index, prev_term, commit);
+            message.entries = (prev_index as usize..).zip(&entries).map(entry).collect::<Vec<_>>().into();
+        }
+    }
+    node.step(message).expect("it is heard");
+    let mut accepted = false;
+    if node.has_ready() {
+        let mut ready = node.ready();
+        let answers = ready.take_messages().into_iter().chain(ready.take_persisted_messages());
+        for answer in answers.filter(|answer| answer.to == 2) {
+            accepted = match answer.get_msg_type() {
+                MessageType::MsgRequestVoteResponse | MessageType::MsgAppendResponse => {
+                    !answer.reject && answer.term == said.term()
+                }
+                _ => accepted,
+            };
+        }
+    }
+    let log = &node.raft.raft_log;
+    let terms = (1..=log.last_index()).map(|index| log.term(index).expect("it is in the log"));
+    assert_eq!(storage.first_index().ok(), Some(1));
+    Outcome { accepted, log: terms.collect(), commit: log.committed, term: node.raft.term }
+}
+
+impl Said {
+    fn term(&self) -> u64 {
+        match self {
+            Said::Vote { term, .. } | Said::Append { term, .. } => *term,
+        }
+    }
+}
+
+/// Terms that never fall, from 1 to the newest.
+fn terms(rng: &mut ChaCha8Rng, from: u64, newest: u64, most: usize) -> Vec<u64> {
+    let count = rng.random_range(0..=most);
+    let mut terms: Vec<u64> = (0..count).map(|_| rng.random_range(from.max(1)..=newest)).collect();
+    terms.sort_unstable();
+    terms
+}
+
+/// A member whose agreed entries the other has, too.
+fn pair(rng: &mut ChaCha8Rng) -> (Member, Vec<u64>) {
+    let newest = rng.random_range(1..5);
+    let shared = terms(rng, 1, newest, 5);
+    let last = shared.last().copied().unwrap_or(1);
+    let commit = rng.random_range(0..=shared.len());
+    let (mut log, mut other) = (shared.clone(), shared);
+    log.extend(terms(rng, last, newest, 4));
+    let mut tail = terms(rng, last, newest, 4);
+    // Entries of one term at one place are the same entry.
+    let at = log.len().min(other.len() + tail.len());
+    for place in other.len()..at {
+        let own = log[place];
+        if tail[place - other.len()] == own && log[..place] != [&other[..], &tail[..place - other.len()]].concat()[..] {
+            tail.truncate(place - other.len());
+            break;
+        }
+    }
+    other.extend(tail);
+    let term = rng.random_range(log.last().copied().unwrap_or(1)..=newest + 1);
+    let voted_for = [None, Some(2), Some(3)][rng.random_range(0..3)];
+    (Member { term, voted_for, log, commit }, other)
+}
+
+#[test]
+fn votes_are_given_to_the_same_candidates() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut given = 0;
+    for case in 0..4_000 {
+        let (member, candidate) = pair(&mut rng);
+        let last_term = candidate.last().copied().unwrap_or(0);
+        let term =
+            rng.random_range(member.term.saturating_sub(1).max(last_term).max(1)..=member.term.max(last_term) + 1);
+        let said = Said::Vote { term, last_index: candidate.len() as u64, last_term };
+        let (ours, theirs) = (ours(&member, &said), theirs(&member, &said));
+        assert_eq!(ours, theirs, "case {case}: {member:?} heard {said:?}");
+        given += usize::from(ours.accepted);
+    }
+    assert!((400..3_600).contains(&given), "{given} votes: the cases are one-sided");
+}
+
+#[test]
+fn appends_leave_the_same_log_agreed_as_far() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let (mut taken, mut replaced) = (0, 0);
+    for case in 0..4_000 {
+        let (mut member, leader) = pair(&mut rng);
+        member.voted_for = None;
+        let newest = leader.last().copied().unwrap_or(1).max(member.log.last().copied().unwrap_or(1));
+        let term = rng.random_range(member.term.saturating_sub(1).max(newest)..=member.term.max(newest) + 1);
+        if leader.len() < member.commit {
+            continue;
+        }
+        let prev = rng.random_range(member.commit..=leader.len());
+        let end = rng.random_range(prev..=leader.len());
+        let said = Said::Append {
+            term,
+            prev_index: prev as u64,
+            prev_term: prev.checked_sub(1).map_or(0, |at| leader[at]),
+            entries: leader[prev..end].to_vec(),
+            commit: rng.random_range(0..=leader.len()) as u64,
+        };
+        let (ours, theirs) = (ours(&member, &said), theirs(&member, &said));
+        assert_eq!(ours, theirs, "case {case}: {member:?} heard {said:?}");
+        taken += usize::from(ours.accepted);
+        replaced += usize::from(!ours.log.starts_with(&member.log));
+    }
+    assert!(taken > 1_000 && replaced > 50, "{taken} appends taken, {replaced} logs cut: the cases are one-sided");
+}
