@@ -16,8 +16,7 @@
 //! 5. A statement is interrupted (cancel, `statement_timeout`) by dropping its future. If its commit was under way
 //!    the answer is 40003, not 57014: it may have happened.
 //!
-//! Not here: authentication and TLS (so only loopback is served), COPY TO STDOUT, the function call protocol, `lock_timeout` (waiting
-//! for a lock happens inside a statement's future and cannot be told apart from here; the session may enforce it).
+//! Not here: authentication and TLS (so only loopback is served), COPY TO STDOUT, the function call protocol.
 
 mod backend;
 mod cancel;

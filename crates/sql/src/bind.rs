@@ -272,7 +272,14 @@ impl Binder {
                     Typed::of(Expr::Const(Datum::Int8(n)), Type::Int8)
                 } else {
                     let ty = Type::Numeric(None);
-                    Typed::of(Expr::Const(Datum::from_text(ty, digits)?), ty)
+                    match (Datum::from_text(ty, digits), digits.parse::<f64>()) {
+                        (Ok(datum), _) => Typed::of(Expr::Const(datum), ty),
+                        // Beyond what a numeric holds here, but written like a float: 1e300.
+                        (Err(_), Ok(float)) if float.is_finite() && digits.contains(['e', 'E']) => {
+                            Typed::of(Expr::Const(Datum::Float8(float)), Type::Float8)
+                        }
+                        (Err(error), _) => return Err(error),
+                    }
                 }
             }
             Value::SingleQuotedString(text)

@@ -197,7 +197,7 @@ impl ByQuery {
     pub(crate) async fn run(&self, txn: &mut dyn Transaction, scope: &Scope<'_>) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let parts = table.primary.as_ref().map_or(&[][..], |primary| &primary.columns);
-        let mut changed = Changed { count: 0, rows: Vec::new() };
+        let mut changed = Changed::default();
         let mut done = BTreeSet::new();
         for found in all_rows(self.plan.as_ref(), txn, scope).await? {
             let mut by_key = vec![Datum::Null; table.columns.len()];

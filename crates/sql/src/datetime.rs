@@ -103,7 +103,18 @@ pub(crate) fn date_from_text(text: &str) -> Result<i32, SqlError> {
         _ => {}
     }
     let day = trimmed.split([' ', 'T']).next().unwrap_or("");
-    parse_day(day).map(from_civil_date).ok_or_else(|| bad("date", text))
+    parse_day(day).map(from_civil_date).ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad("date", text) })
+}
+
+/// Whether it looks like a day, of a month or year that has none such.
+fn names_a_day(day: &str) -> bool {
+    let parts: Vec<&str> = day.split(['-', '/']).collect();
+    parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// 22008
+fn no_such(text: &str) -> SqlError {
+    SqlError::new(state::DATETIME_OVERFLOW, format!("date/time field value out of range: \"{text}\""))
 }
 
 fn parse_day(day: &str) -> Option<NaiveDate> {
@@ -138,7 +149,7 @@ pub(crate) fn timestamp_from_text(text: &str, zoned: bool) -> Result<i64, SqlErr
         Some(at) => (&trimmed[..at], trimmed[at + 1..].trim()),
         None => (trimmed, ""),
     };
-    let day = parse_day(day).ok_or_else(|| bad(kind, text))?;
+    let day = parse_day(day).ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad(kind, text) })?;
     let zone_at = rest.find(['+', '-', 'Z', 'z', 'U', 'G', ' ']).unwrap_or(rest.len());
     let (clock, zone) = (rest[..zone_at].trim(), rest[zone_at..].trim());
     let time = if clock.is_empty() {

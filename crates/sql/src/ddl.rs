@@ -331,6 +331,24 @@ async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Resu
     }
 }
 
+/// 23502 if a row has none in a column that is to have one.
+async fn refuse_nulls(txn: &mut dyn Transaction, table: &Table, column: usize) -> Result<(), SqlError> {
+    let mut cursor = all_rows(table);
+    let mut wanted = vec![false; table.columns.len()];
+    wanted[column] = true;
+    loop {
+        let found = cursor.next(txn, table, &wanted, Lock::Shared, 4000).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        if found.iter().any(|found| found.row[column].is_null()) {
+            let name = &table.columns[column].name;
+            let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
+            return Err(SqlError::new(state::NOT_NULL, message));
+        }
+    }
+}
+
 fn not_unique(table: &Table, index: &Index, row: &[crate::datum::Datum]) -> SqlError {
     let mut error = write::duplicate_of(table, index, row);
     error.message = format!("could not create unique index \"{}\"", index.name);
@@ -416,6 +434,10 @@ async fn alter_table(
                     }
                     AlterColumnOperation::DropDefault => table.columns[column].default = None,
                     AlterColumnOperation::DropNotNull => table.columns[column].not_null = false,
+                    AlterColumnOperation::SetNotNull => {
+                        refuse_nulls(txn, &table, column).await?;
+                        table.columns[column].not_null = true;
+                    }
                     other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
                 }
                 dml::defaults(&mut Binder::new(&[]), &table)?;

@@ -15,14 +15,19 @@ use crate::scan::{Cursor, Found};
 use crate::select::{self, Select};
 use crate::write;
 use crate::{kv, parse};
+use meridian_mvcc::Key;
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast::{self, SetExpr};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a data-changing statement did.
+#[derive(Default)]
 pub(crate) struct Changed {
     pub(crate) count: u64,
     pub(crate) rows: Vec<Vec<Datum>>,
+    /// The rows that ON CONFLICT DO UPDATE has written: none is written twice.
+    pub(crate) touched: BTreeSet<Key>,
 }
 
 /// The outputs of RETURNING.
@@ -235,7 +240,7 @@ impl Insert {
         scope: &Scope<'_>,
         sequence: &mut u64,
     ) -> Result<Changed, SqlError> {
-        let mut changed = Changed { count: 0, rows: Vec::new() };
+        let mut changed = Changed::default();
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
@@ -275,11 +280,19 @@ impl Insert {
     ) -> Result<(), SqlError> {
         let table = &*self.table;
         let Some(clash) = write::insert(txn, table, &row, sequence).await? else {
+            if let (OnConflict::Update { .. }, Some(key)) = (&self.conflict, table.row_key(&row)) {
+                changed.touched.insert(kv::to_key(key));
+            }
             return Returning::take(&self.returning, &row, scope, changed);
         };
         match &self.conflict {
             OnConflict::Nothing => Ok(()),
             OnConflict::Update { index, assignments, filter } if *index == clash.index => {
+                if changed.touched.contains(&clash.key) {
+                    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                    return Err(SqlError::new(state::CARDINALITY_VIOLATION, message)
+                        .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
+                }
                 let Some(value) = txn.get(&clash.key, Lock::Exclusive).await? else {
                     return Err(SqlError::corrupted("a unique index names a row that is not there"));
                 };
@@ -295,6 +308,7 @@ impl Insert {
                     new[*column] = value.eval(&both, scope)?;
                 }
                 write::update(txn, table, &clash.key, &old, &new).await?;
+                changed.touched.insert(table.row_key(&new).map_or(clash.key, kv::to_key));
                 Returning::take(&self.returning, &new, scope, changed)
             }
             _ => Err(write::duplicate(table, clash.index, &row)),
@@ -447,7 +461,7 @@ impl Change {
                 }
             }
         }
-        let mut changed = Changed { count: 0, rows: Vec::new() };
+        let mut changed = Changed::default();
         for Found { key, row } in matched {
             match &self.assignments {
                 Some(assignments) => {

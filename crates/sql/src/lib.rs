@@ -16,7 +16,8 @@
 //!
 //! Not done: joins, subqueries, windows, set operations and WITH in the own executor (an [`Analytic`] engine runs them, without one
 //! they answer 0A000); intervals; CHECK and foreign keys; DROP COLUMN and changes of a column's type;
-//! `statement_timeout` and its like are kept as settings, and whoever has a clock enforces them with [`Session::interrupt`].
+//! `statement_timeout` and `idle_in_transaction_session_timeout` are kept as settings, and whoever has a clock enforces them with
+//! [`Session::interrupt`]; `lock_timeout` goes to the transaction.
 
 mod aggregate;
 mod analytic;
