@@ -23,6 +23,8 @@ struct Node {
     disk: Vec<Record>,
     applied: (Index, Term),
     newest: Timestamp,
+    /// What readers of this node may see.
+    readable: Timestamp,
     /// What it said: installs as `Committed` with no question, so that their order with replies can be seen.
     said: Vec<Reply>,
 }
@@ -61,7 +63,13 @@ impl Node {
             let mut durable = None;
             for effect in effects {
                 match effect {
-                    Do::Send { message: Message::Answer(reply), .. } => self.said.push(reply),
+                    Do::Send { message: Message::Answer(reply), .. } => {
+                        if let Reply::Committed { at, .. } = &reply {
+                            assert!(self.readable >= *at, "who reads next on this node must find what was answered");
+                        }
+                        self.said.push(reply);
+                    }
+                    Do::Do(Effect::Readable(readable)) => self.readable = readable.through,
                     Do::Arm { timer, at } => drop(self.timers.insert(timer, at)),
                     Do::Disarm { timer } => drop(self.timers.remove(&timer)),
                     Do::Persist { position, record } => {
