@@ -15,8 +15,9 @@ use tokio_postgres::types::Type;
 struct One(Arc<Engine>);
 
 impl meridian_pg::Databases for One {
-    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
-        (self.0.name() == name).then(|| self.0.clone())
+    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+        let found = (self.0.name() == name).then(|| self.0.clone());
+        Box::pin(std::future::ready(Ok(found)))
     }
 
     fn names(&self) -> Vec<String> {

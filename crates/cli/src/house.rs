@@ -165,22 +165,21 @@ impl House {
     }
 
     /// A database by its name: one engine for all its sessions. One that another node has just created is looked up.
-    pub fn find(&self, name: &str) -> Option<Arc<Engine>> {
+    pub async fn find(&self, name: &str) -> Result<Option<Arc<Engine>>, String> {
         if name == SYSTEM {
-            return None;
+            return Ok(None);
         }
-        let look = || futures::executor::block_on(self.node.find_database(name)).ok().flatten();
-        let database = self.node.database(name).or_else(look)?;
+        let Some(database) = self.node.find_database(name).await.map_err(|failure| failure.to_string())? else {
+            return Ok(None);
+        };
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
         // A database that was dropped and created again is another one.
-        match engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
-            Some(engine) => Some(engine.clone()),
-            None => {
-                let engine = engine(&self.node, self.first.sessions(), name, database, &self.analytic);
-                engines.insert(name.to_owned(), engine.clone());
-                Some(engine)
-            }
+        if let Some(known) = engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
+            return Ok(Some(known.clone()));
         }
+        let engine = engine(&self.node, self.first.sessions(), name, database, &self.analytic);
+        engines.insert(name.to_owned(), engine.clone());
+        Ok(Some(engine))
     }
 
     /// The names of all databases.
@@ -220,8 +219,8 @@ impl House {
 }
 
 impl meridian_pg::Databases for House {
-    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
-        self.find(name)
+    fn engine<'a>(&'a self, name: &'a str) -> Future<'a, Result<Option<Arc<Engine>>, String>> {
+        Box::pin(self.find(name))
     }
 
     fn names(&self) -> Vec<String> {

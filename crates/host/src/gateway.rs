@@ -151,7 +151,9 @@ impl Session {
         }
         let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let give_up = self.lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)));
+        // A snapshot takes no lock: it waits for a leader at most.
+        let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
+        let give_up = lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)));
         loop {
             let now = self.boot_ns();
             if now >= give_up {

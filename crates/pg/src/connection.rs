@@ -42,7 +42,7 @@ pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
 async fn converse(link: &mut Link, house: &Arc<House>) -> End {
     let opened = tokio::time::timeout(house.options.opening_timeout, open(link, house)).await;
     let refused = match opened {
-        Ok(Ok(Some(startup))) => match startup.enter(link, house) {
+        Ok(Ok(Some(startup))) => match startup.enter(link, house).await {
             Ok(mut wire) => return wire.run(link).await,
             Err(end) => end,
         },
@@ -144,7 +144,7 @@ fn command_line(options: &str) -> Result<Vec<(String, String)>, End> {
 
 impl Startup {
     /// Checks who and where, and greets.
-    fn enter(self, link: &mut Link, house: &Arc<House>) -> Result<Wire, End> {
+    async fn enter(self, link: &mut Link, house: &Arc<House>) -> Result<Wire, End> {
         if *house.stopping.borrow() {
             return Err(shutting_down());
         }
@@ -159,7 +159,7 @@ impl Startup {
                 )),
             });
         }
-        let engine = self.engine(house)?;
+        let engine = self.engine(house).await?;
         let Ok(place) = house.places.clone().try_acquire_owned() else {
             return Err(End::Fatal {
                 code: "53300",
@@ -187,14 +187,23 @@ impl Startup {
         Ok(wire)
     }
 
-    fn engine(&self, house: &House) -> Result<Arc<Engine>, End> {
+    async fn engine(&self, house: &House) -> Result<Arc<Engine>, End> {
         // A client that names no database means the one of its own name; most have none, so `postgres` is next.
-        let engine = match &self.database {
-            Some(name) => house.databases.engine(name),
-            None => house.databases.engine(&self.user).or_else(|| house.databases.engine("postgres")),
-        };
+        let asked = self.database.as_deref().unwrap_or(&self.user);
+        let names = [Some(asked), self.database.is_none().then_some("postgres")];
+        let mut engine = None;
+        for name in names.into_iter().flatten() {
+            if engine.is_some() {
+                break;
+            }
+            engine = house.databases.engine(name).await.map_err(|why| End::Fatal {
+                code: "57P03",
+                message: format!("whether there is a database \"{name}\" cannot be told now"),
+                detail: Some(why),
+                hint: Some("Try again when a majority of the nodes is up.".into()),
+            })?;
+        }
         engine.ok_or_else(|| {
-            let asked = self.database.as_deref().unwrap_or(&self.user);
             let names = house.databases.names();
             let hint = match closest(asked, &names) {
                 Some(name) => format!("Did you mean \"{name}\"? The databases are {}.", names.join(", ")),

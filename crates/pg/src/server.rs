@@ -3,6 +3,7 @@
 use crate::cancel::Registry;
 use crate::connection;
 use crate::counters::{Counters, count};
+use futures::future::BoxFuture;
 use meridian_sql::Engine;
 use std::future::Future;
 use std::io;
@@ -57,8 +58,8 @@ impl Default for Options {
 
 /// The databases that clients may name.
 pub trait Databases: Send + Sync + 'static {
-    /// The engine of this database, if there is one.
-    fn engine(&self, name: &str) -> Option<Arc<Engine>>;
+    /// The engine of this database, if there is one; or why that cannot be told now, for the client to read. It may have to ask other nodes.
+    fn engine<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<Engine>>, String>>;
     /// The names of all databases, for the hint of an error.
     fn names(&self) -> Vec<String>;
 }

@@ -70,8 +70,12 @@ async fn unknown_databases_and_users_are_refused_with_advice() {
 async fn only_loopback_is_served() {
     struct None_;
     impl meridian_pg::Databases for None_ {
-        fn engine(&self, _: &str) -> Option<Arc<meridian_sql::Engine>> {
-            None
+        fn engine<'a>(
+            &'a self,
+            _: &'a str,
+        ) -> futures::future::BoxFuture<'a, Result<Option<Arc<meridian_sql::Engine>>, String>> {
+            let found = None;
+            Box::pin(std::future::ready(Ok(found)))
         }
         fn names(&self) -> Vec<String> {
             Vec::new()

@@ -21,12 +21,13 @@ impl Database for Broken {
 struct Household;
 
 impl Databases for Household {
-    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
-        match name {
+    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+        let found = match name {
             "broken" => Some(Arc::new(Engine::new(name, Arc::new(Broken)))),
             "worse" => panic!("worse on purpose"),
             name => Some(Arc::new(Engine::new(name, Arc::new(common::Memory::default())))),
-        }
+        };
+        Box::pin(std::future::ready(Ok(found)))
     }
 
     fn names(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::bind::Binder;
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
-use crate::dml::{Changed, Returning, target_columns};
+use crate::dml::{Changed, Returning, refuse_unassignable, target_columns};
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::names;
@@ -120,19 +120,8 @@ impl Draft {
     ) -> Result<ByQuery, SqlError> {
         let keys = table.primary.as_ref().map_or(0, |primary| primary.columns.len());
         let columns = plan.columns();
-        for (output, column) in columns[keys.min(columns.len())..].iter().zip(self.assigned.iter().flatten()) {
-            let column = &table.columns[*column];
-            if !cast::is_assignable(output.ty, column.ty) {
-                let message = format!(
-                    "column \"{}\" is of type {} but expression is of type {}",
-                    column.name,
-                    column.ty.name(),
-                    output.ty.name()
-                );
-                return Err(SqlError::new(state::TYPE_MISMATCH, message)
-                    .hint("You will need to rewrite or cast the expression."));
-            }
-        }
+        let assigned: Vec<usize> = self.assigned.iter().flatten().copied().collect();
+        refuse_unassignable(&table, &columns[keys.min(columns.len())..], &assigned)?;
         binder.params = plan.params().into_iter().map(Some).collect();
         binder.add(table.clone(), &self.alias);
         let returning = Returning::compile(binder, &self.returning)?;

@@ -30,6 +30,20 @@ pub(crate) struct Changed {
     pub(crate) touched: BTreeSet<Key>,
 }
 
+/// 42804 if an output of a query cannot go into the column that it is meant for.
+pub(crate) fn refuse_unassignable(table: &Table, outputs: &[Column], targets: &[usize]) -> Result<(), SqlError> {
+    for (output, column) in outputs.iter().zip(targets) {
+        let column = &table.columns[*column];
+        if !crate::cast::is_assignable(output.ty, column.ty) {
+            let (name, wanted, found) = (&column.name, column.ty.name(), output.ty.name());
+            let message = format!("column \"{name}\" is of type {wanted} but expression is of type {found}");
+            let hint = "You will need to rewrite or cast the expression.";
+            return Err(SqlError::new(state::TYPE_MISMATCH, message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
 /// The outputs of RETURNING.
 #[derive(Debug)]
 pub(crate) struct Returning {
@@ -140,19 +154,7 @@ impl Insert {
                 if columns.len() > targets.len() {
                     return Err(SqlError::new(state::SYNTAX, "INSERT has more expressions than target columns"));
                 }
-                for (output, column) in columns.iter().zip(&targets) {
-                    let column = &table.columns[*column];
-                    if !crate::cast::is_assignable(output.ty, column.ty) {
-                        let message = format!(
-                            "column \"{}\" is of type {} but expression is of type {}",
-                            column.name,
-                            column.ty.name(),
-                            output.ty.name()
-                        );
-                        return Err(SqlError::new(state::TYPE_MISMATCH, message)
-                            .hint("You will need to rewrite or cast the expression."));
-                    }
-                }
+                refuse_unassignable(&table, &columns, &targets)?;
                 binder.params = plan.params().into_iter().map(Some).collect();
                 let targets = targets[..columns.len()].to_vec();
                 Source::Analytic(plan, targets, defaults)

@@ -57,6 +57,17 @@ impl Server {
     }
 }
 
+/// A server that is left behind would burn CPU in every later run: it ends when this program does, however that ends.
+fn ends_with_us(command: &mut Command, signal: i32) {
+    // SAFETY: between fork and exec, one call that the kernel allows there.
+    unsafe {
+        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
 fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
@@ -75,6 +86,7 @@ pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, St
         if nodes > 1 {
             command.args(["--listen", listen, "--join", &listens.join(",")]);
         }
+        ends_with_us(&mut command, libc::SIGTERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
         let out = child.stdout.take();
@@ -204,6 +216,7 @@ impl Postgres {
         for setting in settings {
             command.args(["-c", setting]);
         }
+        ends_with_us(&mut command, libc::SIGINT);
         command.spawn().map_err(|error| format!("cannot run postgres: {error}"))
     }
 }

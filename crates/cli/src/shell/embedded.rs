@@ -119,7 +119,7 @@ impl Backend for Embedded {
     }
 
     fn connect(&mut self, database: &str) -> Result<(), String> {
-        let engine = self.house.find(database).ok_or_else(|| {
+        let engine = self.runtime.block_on(self.house.find(database))?.ok_or_else(|| {
             format!("database \"{database}\" does not exist; there are: {}", self.house.list().join(", "))
         })?;
         self.session = Session::new(engine, "root");

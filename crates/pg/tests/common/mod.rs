@@ -23,8 +23,9 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 struct Two(Vec<Arc<Engine>>);
 
 impl Databases for Two {
-    fn engine(&self, name: &str) -> Option<Arc<Engine>> {
-        self.0.iter().find(|engine| engine.name() == name).cloned()
+    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+        let found = self.0.iter().find(|engine| engine.name() == name).cloned();
+        Box::pin(std::future::ready(Ok(found)))
     }
 
     fn names(&self) -> Vec<String> {

@@ -26,8 +26,10 @@
 //! **Not here yet.** Several groups and two-phase commit; reads at followers. A commit that names no leadership because its
 //! transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
+mod commits;
 mod records;
 mod replica;
+mod requests;
 
 pub use records::{Agreed, Damaged};
 pub use replica::{Effect, Message, Readable, Replica, Timer, newest};

@@ -1,0 +1,161 @@
+//! How the leader's log becomes everybody's, and when an entry is agreed.
+
+use super::{Entry, Event, Group, Index, Message, Progress, Role};
+use meridian_machine::{Address, NodeId, Outbox, Reading};
+
+impl Group {
+    pub(super) fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
+        let (last, (base, _)) = (self.log.last().0, self.log.base());
+        let me = (self.term, self.commit, now.interval.earliest);
+        let (limit, window) = (self.config.max_append_bytes, self.config.max_inflight);
+        let (database, shard) = (self.config.database, self.config.shard);
+        let log = &self.log;
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        for (node, progress) in followers {
+            let to = Address::replica(*node, database, shard);
+            let send = |prev: Index, entries: Vec<Entry>, out: &mut Outbox<Group>| {
+                let prev_term = log.term(prev).expect("the entry before the next is in the log or its base");
+                let (term, commit, asked_at) = me;
+                out.send(to, Message::Append { term, prev_index: prev, prev_term, entries, commit, asked_at });
+            };
+            if progress.next <= base && progress.snapshot.is_none() {
+                progress.snapshot = Some(base);
+                let term = log.base().1;
+                out.act(Event::SendSnapshot { to: *node, index: base, term });
+            }
+            if progress.snapshot.is_some() {
+                if heartbeat {
+                    // Nothing to append, but the lease goes on.
+                    let out_of_band = Message::Append {
+                        term: me.0,
+                        prev_index: progress.matched.min(base),
+                        prev_term: log.term(progress.matched).unwrap_or_default(),
+                        entries: Vec::new(),
+                        commit: Index(0),
+                        asked_at: me.2,
+                    };
+                    out.send(to, out_of_band);
+                }
+                continue;
+            }
+            let mut sent = false;
+            let open = |progress: &Progress| progress.inflight.len() < if progress.probing { 1 } else { window };
+            while progress.next <= last && open(progress) {
+                let entries = log.from(progress.next, limit);
+                let end = entries.last().expect("there is a next entry").index;
+                send(Index(progress.next.0 - 1), entries, out);
+                sent = true;
+                progress.inflight.push_back(end);
+                progress.next = Index(end.0 + 1);
+            }
+            if heartbeat && !sent {
+                send(Index(progress.next.0 - 1), Vec::new(), out);
+            }
+        }
+    }
+
+    pub(super) fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
+        let Message::Append { prev_index, prev_term, entries, commit, asked_at, .. } = append else { return };
+        if !matches!(self.role, Role::Follower) || self.leader != Some(leader) {
+            self.follow(now, Some(leader), out);
+        }
+        self.heard_leader_at = Some(now.boot_ns);
+        self.arm_election(now, out);
+        if self.promise(now, leader, out) || self.grant.is_some_and(|grant| grant.to == leader) {
+            self.ungranted = Some(asked_at);
+        }
+        let agrees = prev_index <= self.commit || self.log.term(prev_index) == Some(prev_term);
+        if !agrees {
+            let last = self.log.last().0;
+            let hint = if prev_index > last { last } else { Index(self.log.start_of_term(prev_index).0 - 1) };
+            let hint = hint.max(self.commit);
+            out.send(self.address(leader), Message::Refused { term: self.term, prev_index, hint });
+            return;
+        }
+        let end = entries.last().map_or(prev_index, |entry| entry.index);
+        for entry in entries {
+            if entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term) {
+                continue;
+            }
+            assert!(entry.index > self.commit, "what is agreed is never replaced");
+            if entry.index <= self.log.last().0 {
+                self.log.truncate(entry.index);
+                let kept = Index(entry.index.0 - 1);
+                (self.persisted, self.durable) = (self.persisted.min(kept), self.durable.min(kept));
+            }
+            self.log.push(entry);
+        }
+        self.matched = self.matched.max(end);
+        let before = self.persisted;
+        self.persist_entries(out);
+        self.advance_commit(commit.min(self.matched), out);
+        if self.persisted == before {
+            self.acknowledge(out); // What was written now is acknowledged once it is on disk, and the lease with it.
+        }
+    }
+
+    pub(super) fn on_appended(
+        &mut self,
+        now: Reading,
+        from: NodeId,
+        matched: Index,
+        granted: Option<u64>,
+        out: &mut Outbox<Group>,
+    ) {
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        let Some(progress) = followers.get_mut(&from) else { return };
+        progress.granted = progress.granted.max(granted.unwrap_or(0));
+        if matched > progress.matched {
+            progress.matched = matched;
+            progress.next = progress.next.max(Index(matched.0 + 1));
+        }
+        let before = progress.inflight.len();
+        progress.inflight.retain(|end| *end > matched);
+        if progress.inflight.len() < before || matched.0 + 1 >= progress.next.0 {
+            progress.probing = false;
+        }
+        self.count(out);
+        self.announce(now, out);
+        self.send_appends(now, false, out);
+    }
+
+    pub(super) fn on_refused(
+        &mut self,
+        now: Reading,
+        from: NodeId,
+        prev_index: Index,
+        hint: Index,
+        out: &mut Outbox<Group>,
+    ) {
+        let Role::Leader { followers, .. } = &mut self.role else { return };
+        let Some(progress) = followers.get_mut(&from) else { return };
+        if prev_index <= progress.matched || progress.snapshot.is_some() {
+            return; // An old answer.
+        }
+        progress.next = Index(hint.0.min(prev_index.0 - 1).max(progress.matched.0) + 1);
+        progress.probing = true;
+        progress.inflight.clear();
+        self.send_appends(now, false, out);
+    }
+
+    /// Commits what a majority has on disk, if it is of this term (invariant 3).
+    pub(super) fn count(&mut self, out: &mut Outbox<Group>) {
+        let Role::Leader { followers, .. } = &self.role else { return };
+        let mut matched: Vec<Index> = followers.values().map(|progress| progress.matched).collect();
+        matched.push(self.durable);
+        let reached = self.majority().reached(&mut matched);
+        if reached > self.commit && self.log.term(reached) == Some(self.term) {
+            self.advance_commit(reached, out);
+        }
+    }
+
+    pub(super) fn advance_commit(&mut self, to: Index, out: &mut Outbox<Group>) {
+        if to <= self.commit {
+            return;
+        }
+        let entries = self.log.from(Index(self.commit.0 + 1), usize::MAX);
+        let entries: Vec<Entry> = entries.into_iter().take_while(|entry| entry.index <= to).collect();
+        self.commit = to;
+        out.act(Event::Committed { entries });
+    }
+}

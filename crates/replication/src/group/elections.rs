@@ -1,0 +1,148 @@
+//! Who leads: pre-vote, votes, leases, and giving up.
+
+use super::{Event, Group, Index, Message, Payload, Progress, Role, Term, Timer};
+use meridian_machine::{Health, NodeId, Outbox, Reading};
+use rand::Rng;
+use std::collections::{BTreeSet, VecDeque};
+
+impl Group {
+    /// Never had a leader, as far as this member has heard: nobody is silent, somebody has to begin.
+    pub(super) fn is_new(&self) -> bool {
+        self.term == Term(0) && self.leader.is_none()
+    }
+
+    pub(super) fn arm_election(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let least = self.config.election_timeout_ns / if self.is_new() { 8 } else { 1 };
+        let patience = least + self.rng.random_range(0..=least);
+        out.arm(Timer::Election, now.boot_ns + patience);
+    }
+
+    /// Whether a promise to somebody else forbids a vote for this one (Trap A.5-3).
+    pub(super) fn promised_to_another(&self, now: Reading, candidate: NodeId) -> bool {
+        now.health != Health::Good
+            || self.grant.is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
+    }
+
+    pub(super) fn hears_a_leader(&self, now: Reading) -> bool {
+        matches!(self.role, Role::Leader { .. })
+            || self.heard_leader_at.is_some_and(|at| now.boot_ns < at + self.config.election_timeout_ns)
+    }
+
+    pub(super) fn up_to_date(&self, last_index: Index, last_term: Term) -> bool {
+        let (own_index, own_term) = self.log.last();
+        (last_term, last_index) >= (own_term, own_index)
+    }
+
+    pub(super) fn campaign(&mut self, now: Reading, forced: bool, out: &mut Outbox<Group>) {
+        self.arm_election(now, out);
+        if self.promised_to_another(now, self.config.me) {
+            return;
+        }
+        self.leader = None;
+        if self.config.members.len() > 1 && !forced {
+            self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
+            let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
+            for node in self.others() {
+                out.send(self.address(node), Message::PreVote { term, last_index, last_term });
+            }
+            return;
+        }
+        self.stand(now, out);
+    }
+
+    /// Begins a term of its own; its vote counts when it is on disk.
+    pub(super) fn stand(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        self.term.0 += 1;
+        self.voted_for = Some(self.config.me);
+        self.role = Role::Candidate { votes: BTreeSet::new() };
+        self.persist_standing(Some(self.config.me), out);
+        let (last_index, last_term) = self.log.last();
+        for node in self.others() {
+            out.send(self.address(node), Message::Vote { term: self.term, last_index, last_term });
+        }
+        self.arm_election(now, out);
+    }
+
+    pub(super) fn lead(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let last = self.log.last().0;
+        let fresh = Progress {
+            next: Index(last.0 + 1),
+            matched: Index(0),
+            matched_before: Index(0),
+            inflight: VecDeque::new(),
+            probing: true,
+            snapshot: None,
+            granted: 0,
+        };
+        let followers = self.others().into_iter().map(|node| (node, fresh.clone())).collect();
+        let first = Index(last.0 + 1);
+        self.role = Role::Leader { followers, first, announced: false, abdicating: false };
+        self.leader = Some(self.config.me);
+        self.s_max = 0;
+        self.propose(Payload::default()).expect("it leads");
+        out.disarm(Timer::Election);
+        self.persist_entries(out);
+        self.heartbeat(now, out);
+    }
+
+    pub(super) fn heartbeat(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        if !matches!(self.role, Role::Leader { .. }) || self.config.members.len() == 1 {
+            return;
+        }
+        out.arm(Timer::Heartbeat, now.boot_ns + self.config.heartbeat_ns);
+        self.promise(now, self.config.me, out);
+        let lapsed = self.lease().is_some_and(|lease| lease.granted_until <= now.interval.earliest);
+        let Role::Leader { followers, announced, .. } = &mut self.role else { return };
+        if *announced && lapsed {
+            // Nobody answers: whoever can be heard may elect another.
+            self.follow(now, None, out);
+            return;
+        }
+        for progress in followers.values_mut() {
+            if !progress.inflight.is_empty() && progress.matched == progress.matched_before {
+                progress.inflight.clear();
+                progress.probing = true;
+                progress.next = Index(progress.matched.0 + 1).max(Index(1));
+            }
+            progress.matched_before = progress.matched;
+        }
+        self.send_appends(now, true, out);
+        self.announce(now, out);
+    }
+
+    /// Tells the owner once: the first entry of the term is committed, and a lease is held.
+    pub(super) fn announce(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        let held = self.lease().is_some_and(|lease| lease.granted_until > now.interval.latest);
+        let (commit, term) = (self.commit, self.term);
+        if let Role::Leader { first, announced, .. } = &mut self.role
+            && !*announced
+            && held
+            && commit >= *first
+        {
+            *announced = true;
+            out.act(Event::BecameLeader { term });
+        }
+    }
+
+    pub(super) fn follow(&mut self, now: Reading, leader: Option<NodeId>, out: &mut Outbox<Group>) {
+        if let Role::Leader { announced, .. } = self.role {
+            out.disarm(Timer::Heartbeat);
+            out.disarm(Timer::Abdicate);
+            if announced {
+                out.act(Event::LostLeadership { term: self.term });
+            }
+        }
+        self.role = Role::Follower;
+        self.leader = leader;
+        self.arm_election(now, out);
+    }
+
+    pub(super) fn enter(&mut self, now: Reading, term: Term, out: &mut Outbox<Group>) {
+        self.follow(now, None, out);
+        self.term = term;
+        self.voted_for = None;
+        self.matched = Index(0);
+        self.ungranted = None;
+        self.persist_standing(None, out);
+    }
+}

@@ -1,0 +1,54 @@
+//! What a member writes before it says so: its vote, its entries, and the lease that it promised.
+
+use super::{Grant, Group, Index, Message, Record, Role, Waiting};
+use meridian_machine::{NodeId, Outbox, Reading};
+
+impl Group {
+    pub(super) fn standing(&self, grant: Option<Grant>) -> Record {
+        Record::Standing { term: self.term, voted_for: self.voted_for, grant }
+    }
+
+    pub(super) fn persist_standing(&mut self, vote_reply: Option<NodeId>, out: &mut Outbox<Group>) {
+        let position = out.persist(self.standing(self.written_grant));
+        self.waiting
+            .push_back((position, Waiting::Standing { term: self.term, grant: self.written_grant, vote_reply }));
+    }
+
+    pub(super) fn persist_entries(&mut self, out: &mut Outbox<Group>) {
+        let (last, term) = self.log.last();
+        if self.persisted >= last {
+            return;
+        }
+        let entries = self.log.from(Index(self.persisted.0 + 1), usize::MAX);
+        self.persisted = last;
+        let position = out.persist(Record::Append { entries });
+        self.waiting.push_back((position, Waiting::Entries(last, term)));
+    }
+
+    /// Promises a lease to a leader. Returns whether the promise is on disk as far as it reaches (invariant 4).
+    pub(super) fn promise(&mut self, now: Reading, to: NodeId, out: &mut Outbox<Group>) -> bool {
+        if self.promised_to_another(now, to) {
+            return false;
+        }
+        let until = now.interval.latest + self.config.lease_ns;
+        let until = self.grant.filter(|grant| grant.to == to).map_or(until, |grant| grant.until.max(until));
+        self.grant = Some(Grant { to, until });
+        let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
+        if !covers(&self.written_grant) {
+            self.written_grant = Some(Grant { to, until: until + self.config.lease_ns });
+            self.persist_standing(None, out);
+        }
+        covers(&self.durable_grant)
+    }
+
+    /// Tells the leader what is on disk here.
+    pub(super) fn acknowledge(&mut self, out: &mut Outbox<Group>) {
+        let (Role::Follower, Some(leader)) = (&self.role, self.leader) else { return };
+        let covered = self.grant.is_some_and(|grant| {
+            grant.to == leader && self.durable_grant.is_some_and(|disk| disk.to == leader && disk.until >= grant.until)
+        });
+        let granted = if covered { self.ungranted.take() } else { None };
+        let matched = self.matched.min(self.durable);
+        out.send(self.address(leader), Message::Appended { term: self.term, matched, granted });
+    }
+}

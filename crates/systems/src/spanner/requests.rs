@@ -1,0 +1,246 @@
+//! What coordinators ask of a leader: locks, reads, commits, snapshots; and who has to wait or to give way.
+
+use super::Agreed;
+use super::replica::{Effect, Live, Message, Pending, Replica};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Address, Outbox};
+use meridian_mvcc::KeyRange;
+use meridian_txn::locking::{Ask, Reply, Request, Ticket, TransactionId, Verdict};
+use meridian_txn::{Conflict, Lock};
+
+impl Replica {
+    pub(super) fn on_ask(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
+        let id = request.id;
+        if !self.serving || !self.group.is_leader() {
+            let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
+            return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
+        }
+        let transaction = request.transaction;
+        match &request.ask {
+            Ask::Abort => {
+                self.live.remove(&transaction);
+                self.forget(now, transaction, out);
+            }
+            Ask::Snapshot { at, .. } => {
+                let at = match at {
+                    None => self.visible,
+                    Some(at) => *at,
+                };
+                if at.nanos > now.interval.latest && at > self.visible {
+                    // To promise the future would push every commit's timestamp, and its wait, out to there.
+                    return out.send(from, Message::Answer(Reply::Unknown { id }));
+                }
+                if at > self.floor.max(self.issuer.last()).max(self.agreed) {
+                    self.floor = at;
+                    self.issuer.observe(at);
+                    self.group.use_timestamp(at.nanos);
+                    self.propose(&Agreed::Floor { at });
+                }
+                self.snapshots.push((at, from, request));
+            }
+            Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
+            Ask::Read { .. } | Ask::Commit { .. } if self.repeats(now, from, &request, out) => {
+                self.locks.touch(now.boot_ns, transaction);
+            }
+            Ask::Read { range, lock, .. } => {
+                let (range, lock) = (range.clone(), *lock);
+                if self.admit(from, &request, out) {
+                    self.acquire(now, Pending { from, request, locked: 0 }, range, lock, out);
+                }
+            }
+            Ask::Commit { .. } => {
+                if let Some(at) = self.outcomes.get(&transaction).copied() {
+                    // A repeated request: answered like the first, once that has passed (Trap A.5-11).
+                    match self.passing.iter_mut().find(|(_, passing, _)| *passing == transaction) {
+                        Some((_, _, asked)) => *asked = Some((from, id)),
+                        None => out.send(from, Message::Answer(Reply::Committed { id, at })),
+                    }
+                    return;
+                }
+                // One that names no leadership cannot be told from its own echo: gateways name one always.
+                let strange = !self.live.contains_key(&transaction);
+                if strange && request.term.is_some_and(|term| term <= self.forgotten.0) {
+                    return out.send(from, Message::Answer(Reply::Unknown { id }));
+                }
+                if self.admit(from, &request, out) {
+                    self.lock_writes(now, Pending { from, request, locked: 0 }, out);
+                }
+            }
+        }
+    }
+
+    /// Whether the same question is under way already: then its answer goes to the repeated one. What the attempt asked before
+    /// and still waits for is withdrawn.
+    pub(super) fn repeats(
+        &mut self,
+        now: Reading,
+        from: Address,
+        request: &Request,
+        out: &mut Outbox<Replica>,
+    ) -> bool {
+        if self.live.get(&request.transaction).is_some_and(|live| request.id < live.newest) {
+            return true;
+        }
+        let same = |pending: &Pending| pending.request.transaction == request.transaction;
+        let under_way = self.agreeing.values_mut().chain(&mut self.ready).chain(self.pending.values_mut());
+        for pending in under_way.filter(|pending| same(pending)) {
+            if pending.request.ask == request.ask {
+                (pending.from, pending.request.id) = (from, request.id);
+                out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
+                return true;
+            }
+        }
+        let before = self.pending.len();
+        self.pending.retain(|_, pending| !same(pending));
+        if self.pending.len() < before {
+            let verdicts = self.locks.withdraw(request.transaction);
+            self.judge(now, verdicts, out);
+        }
+        false
+    }
+
+    /// Whether the attempt may go on here; if not, it is told why.
+    pub(super) fn admit(&mut self, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
+        let newest = request.id;
+        let why = match (request.term, self.live.get_mut(&request.transaction)) {
+            (Some(term), _) if term != self.group.term().0 => Some(Conflict::LeaderChanged),
+            (Some(_), None) => Some(Conflict::Expired),
+            (None, None) => {
+                self.live.insert(request.transaction, Live { doomed: None, newest });
+                None
+            }
+            (_, Some(live)) => {
+                live.newest = newest;
+                live.doomed.clone()
+            }
+        };
+        if let Some(why) = why {
+            out.send(from, Message::Answer(Reply::Aborted { id: request.id, why }));
+            return false;
+        }
+        true
+    }
+
+    /// Locks a commit's keys one after the other; a loop, because there may be millions.
+    pub(super) fn lock_writes(&mut self, now: Reading, mut pending: Pending, out: &mut Outbox<Replica>) {
+        let (who, age) = (pending.request.transaction, pending.request.age);
+        let Ask::Commit { writes } = &pending.request.ask else { unreachable!("only commits lock writes") };
+        while let Some(write) = writes.get(pending.locked) {
+            let range = KeyRange::point(write.key.clone());
+            self.next_ticket += 1;
+            let ticket = self.next_ticket;
+            let verdicts = self.locks.acquire(now.boot_ns, who, age, range, Lock::Exclusive, ticket);
+            if verdicts != [Verdict::Granted(ticket)] {
+                return self.wait(now, ticket, pending, verdicts, out);
+            }
+            pending.locked += 1;
+        }
+        let leads = self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
+        if pending.locked == 0 && leads {
+            // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
+            // what stood at `visible`: nothing has to be agreed on.
+            let (id, at) = (pending.request.id, self.visible);
+            out.send(pending.from, Message::Answer(Reply::Committed { id, at }));
+            self.live.remove(&who);
+            return self.forget(now, who, out);
+        }
+        self.locks.committing(who);
+        self.ready.push_back(pending);
+    }
+
+    pub(super) fn acquire(
+        &mut self,
+        now: Reading,
+        pending: Pending,
+        range: KeyRange,
+        lock: Lock,
+        out: &mut Outbox<Replica>,
+    ) {
+        self.next_ticket += 1;
+        let (ticket, who, age) = (self.next_ticket, pending.request.transaction, pending.request.age);
+        let verdicts = self.locks.acquire(now.boot_ns, who, age, range, lock, ticket);
+        self.wait(now, ticket, pending, verdicts, out);
+    }
+
+    /// Notes who asked for a lock, and does what the table says.
+    pub(super) fn wait(
+        &mut self,
+        now: Reading,
+        ticket: Ticket,
+        pending: Pending,
+        verdicts: Vec<Verdict>,
+        out: &mut Outbox<Replica>,
+    ) {
+        let who = pending.request.transaction;
+        self.pending.insert(ticket, pending);
+        let own = |verdict: &Verdict| matches!(verdict, Verdict::Victim(victim, None, _) if *victim == who);
+        if let Some(Verdict::Victim(_, _, why)) = verdicts.iter().find(|verdict| own(verdict)) {
+            let verdict = Verdict::Victim(who, Some(ticket), why.clone());
+            return self.judge(now, vec![verdict], out);
+        }
+        self.judge(now, verdicts, out);
+    }
+
+    pub(super) fn judge(&mut self, now: Reading, verdicts: Vec<Verdict>, out: &mut Outbox<Replica>) {
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Granted(ticket) => {
+                    let mut pending = self.pending.remove(&ticket).expect("who is granted something asked for it");
+                    match &pending.request.ask {
+                        Ask::Read { .. } => self.serve(pending.from, &pending.request, Timestamp::MAX, None, out),
+                        _ => {
+                            pending.locked += 1;
+                            self.lock_writes(now, pending, out);
+                        }
+                    }
+                }
+                Verdict::Victim(victim, ticket, why) => {
+                    if let Some(live) = self.live.get_mut(&victim) {
+                        live.doomed = Some(why.clone());
+                    }
+                    if let Some(pending) = ticket.and_then(|ticket| self.pending.remove(&ticket)) {
+                        let id = pending.request.id;
+                        out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
+                    }
+                    self.forget(now, victim, out);
+                }
+            }
+        }
+    }
+
+    /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
+    pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
+        let committing = self.agreeing.values().chain(&self.ready).any(|p| p.request.transaction == transaction)
+            || self.passing.iter().any(|(_, passing, _)| *passing == transaction);
+        if !committing {
+            self.pending.retain(|_, pending| pending.request.transaction != transaction);
+            let verdicts = self.locks.release(transaction);
+            self.judge(now, verdicts, out);
+        }
+    }
+
+    pub(super) fn serve(
+        &self,
+        to: Address,
+        request: &Request,
+        at: Timestamp,
+        deadline: Option<u64>,
+        out: &mut Outbox<Replica>,
+    ) {
+        let (Ask::Read { range, reverse, limit_rows, .. } | Ask::Snapshot { range, reverse, limit_rows, .. }) =
+            &request.ask
+        else {
+            unreachable!("only reads are served")
+        };
+        out.act(Effect::Serve {
+            reply_to: to,
+            id: request.id,
+            term: self.group.term().0,
+            at,
+            range: range.clone(),
+            reverse: *reverse,
+            limit_rows: *limit_rows,
+            deadline,
+        });
+    }
+}
