@@ -152,6 +152,10 @@ fn health_is_what_a_majority_can_serve() {
     (1..3).for_each(|at| becomes(cluster.node(at), "200"));
     cluster.kill(1);
     becomes(cluster.node(2), "503");
+    // Whether there is such a database nobody can say now: that it does not exist would be a lie.
+    let nowhere = cluster.node(2).url.replace("/meridian", "/nowhere");
+    let refused = stderr(&run(&["sql", &nowhere, "-e", "select 1"]));
+    assert!(refused.contains("cannot be told now") && refused.contains("a majority of the nodes"), "{refused}");
     cluster.restart(1);
     (1..3).for_each(|at| becomes(cluster.node(at), "200"));
 }

@@ -12,19 +12,19 @@
 //!    messages for it are dropped like any lost message.
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
 
-use crate::envelope;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Local};
 use crate::identity::OpenError;
 use crate::member::{self, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
-use crate::space::Space;
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, Incarnation, NodeId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, SYSTEM, row_prefix};
+use meridian_store::Space;
+use meridian_systems::envelope;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ impl Directory {
         };
         let records = records.into_iter().flatten().collect();
         let member = member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
-        self.gateways.write().insert(id, Arc::new(Gateway::new(member, &here.members)));
+        self.gateways.write().insert(id, Arc::new(Gateway::new(Local::new(member, &here.members))));
         Ok(())
     }
 
@@ -175,18 +175,18 @@ impl Directory {
         self.here.plumbing.journal.forget(key_of(id));
         match gateway {
             Some(gateway) => {
-                gateway.member().stop();
-                gateway.member().world().close();
-                gateway.member().world().space().forget()
+                gateway.site().member().stop();
+                gateway.site().member().world().close();
+                gateway.site().member().world().space().forget()
             }
-            None => Space::open(key_of(id), Arc::clone(&self.here.plumbing.store))?.forget(),
+            None => Space::open(id.0, key_of(id).shard, Arc::clone(&self.here.plumbing.store))?.forget(),
         }
     }
 
     /// Reads which databases there are from the rows of `system` in the store; later ones are installed in front of the watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
         let Some(system) = self.gateway(SYSTEM) else { return Ok(()) };
-        let space = system.member().world().space();
+        let space = system.site().member().world().space();
         let at = space.extent()?.at;
         let mut range = Some(KeyRange::prefix(row_prefix()));
         while let Some(part) = range {
@@ -333,8 +333,8 @@ impl Directory {
             let _ = thread.join();
         }
         for gateway in self.gateways() {
-            gateway.member().stop();
-            gateway.member().world().close();
+            gateway.site().member().stop();
+            gateway.site().member().world().close();
         }
     }
 }

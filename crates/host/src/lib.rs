@@ -10,10 +10,8 @@
 //! Whoever delivers to an idle machine steps it on his own thread ([`mailbox`], [`resident`]); timers wake it from one thread
 //! ([`timers`]); nodes speak in frames ([`peers`]). [`node::Node`] puts it together.
 
-pub mod buffer;
 pub mod clock;
 pub mod directory;
-pub mod envelope;
 pub mod gateway;
 pub mod identity;
 pub mod journal;
@@ -26,6 +24,5 @@ pub mod readers;
 pub mod rendezvous;
 pub mod resident;
 pub mod settle;
-pub mod space;
 pub mod timers;
 pub mod transfer;

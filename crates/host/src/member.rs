@@ -14,13 +14,11 @@
 //!
 //! A node that is alone is a group of one: the same machine, which hears from nobody.
 
-use crate::envelope;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
-use crate::space::Space;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
 use meridian_clock::{Reading, Timestamp};
@@ -28,9 +26,11 @@ use meridian_log::MachineKey;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError, Write};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_systems::spanner::{Effect, Message, Readable, Replica, newest};
+use meridian_store::Space;
+use meridian_systems::envelope;
+use meridian_systems::spanner::{Effect, Message, Replica, newest};
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
+use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, TransactionId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -40,27 +40,10 @@ use std::time::Duration;
 const CHUNK_BYTES: usize = 1 << 20;
 /// What a leader's log keeps in memory and on disk for members that are slow.
 const KEEP_LOG_BYTES: usize = 4 << 20;
-const KEEP_ALIVE_NS: u64 = 3_000_000_000;
+const KEEP_ALIVE_NS: u64 = 1_000_000_000;
 
 /// A member of a shard's group at home.
 pub type MemberShard = Resident<Replica, MemberHome>;
-
-/// What a session hears.
-pub enum Heard {
-    /// The node has the question, and will answer: ask again.
-    Waits,
-    /// The leader's answer.
-    Reply(Reply),
-    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
-    Read {
-        /// The leadership.
-        term: u64,
-        /// The snapshot.
-        at: Timestamp,
-        /// The end of the lease.
-        deadline: Option<u64>,
-    },
-}
 
 struct Waiting {
     answerer: Answerer<Heard>,
@@ -139,7 +122,7 @@ pub struct Place {
 /// Brings a member to life from what the log and the store have of it.
 pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Arc<MemberShard>, StoreError> {
     let Place { key, me, incarnation, members, patience, peers, transfers, watch } = place;
-    let space = Space::open(key, Arc::clone(&plumbing.store))?;
+    let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
     let extent = space.extent()?;
     let (applied, applied_term, agreed) = (Index(extent.position), Term(extent.term), extent.at);
     let alone = members.len() == 1;
@@ -222,10 +205,9 @@ impl MemberHome {
         node == self.me || self.peers.get().is_some_and(|peers| peers.connected().contains(&node))
     }
 
-    /// Somebody said who leads; nobody knowing, the next member is tried.
-    pub fn heard_of_leader(&self, asked: NodeId, leader: Option<u32>, members: &[NodeId]) {
-        let next = || members.iter().find(|node| **node > asked).or(members.first()).map_or(self.me.0, |node| node.0);
-        self.leader.store(leader.unwrap_or_else(next), Ordering::Relaxed);
+    /// From now on another node is asked.
+    pub fn ask_next(&self, leader: NodeId) {
+        self.leader.store(leader.0, Ordering::Relaxed);
     }
 
     /// Asks a node, and waits for the answer until the boot clock reaches `until`; `None` if none came.
@@ -307,7 +289,7 @@ impl MemberHome {
         self.holding.lock().remove(&transaction.number);
     }
 
-    /// Tells the leaders, every few seconds, that idle sessions live on.
+    /// Tells the leaders, every second, that idle sessions live on.
     fn keep_alive(&self, now_ns: u64) {
         if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
             return;

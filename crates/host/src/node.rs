@@ -12,7 +12,6 @@
 
 use crate::clock::{Clock, ClockBound};
 use crate::directory::{Directory, Here, Records};
-use crate::envelope::{self, Kind};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
 use crate::member::Patience;
@@ -29,6 +28,7 @@ use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
 use meridian_mvcc::{Store, StoreError};
 use meridian_placement::{Member, Members};
 use meridian_store::{MemoryStore, RedbStore};
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
 use meridian_txn::locking::Waits;
 use meridian_txn::{Database, Failure};
@@ -163,8 +163,8 @@ impl Receive for Inbox {
             return; // a database that is not known here yet, or no more
         };
         match (to.role, message) {
-            (Role::Replica, message) => gateway.member().post(Input::Message(from, message)),
-            (Role::Coordinator(number), Message::Answer(reply)) => gateway.member().world().hear(number, reply),
+            (Role::Replica, message) => gateway.site().member().post(Input::Message(from, message)),
+            (Role::Coordinator(number), Message::Answer(reply)) => gateway.site().member().world().hear(number, reply),
             (Role::Coordinator(_), _) => {}
         }
     }
@@ -185,7 +185,7 @@ impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
         let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade()) else { return };
         for gateway in directory.gateways() {
-            gateway.member().world().sweep();
+            gateway.site().member().world().sweep();
         }
         let this: Weak<dyn Wake> = self.this.clone();
         plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
@@ -249,7 +249,7 @@ impl Node {
         let of_settler = Arc::downgrade(&directory);
         let shards: Shards = Arc::new(move || {
             let gateways = of_settler.upgrade().map(|directory| directory.gateways()).unwrap_or_default();
-            gateways.iter().map(|gateway| Arc::clone(gateway.member()) as Arc<dyn Settles>).collect()
+            gateways.iter().map(|gateway| Arc::clone(gateway.site().member()) as Arc<dyn Settles>).collect()
         });
         let settler = Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
         let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
@@ -303,7 +303,8 @@ impl Node {
         let late = || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
         let end = Instant::now() + BEGIN_PATIENCE;
         let wait = || {
-            while !self.directory.gateways().iter().all(|gateway| gateway.member().world().readable().until > 0) {
+            while !self.directory.gateways().iter().all(|gateway| gateway.site().member().world().readable().until > 0)
+            {
                 if Instant::now() >= end {
                     return Err(late());
                 }
@@ -347,7 +348,7 @@ impl Node {
         let mut all = Vec::new();
         for (row, gateway) in self.directory.list() {
             let (send, receive) = std::sync::mpsc::channel();
-            gateway.member().post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+            gateway.site().member().post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
                 // Whoever asked may have stopped waiting.
                 let _ = send.send(replica.locks().waits());
             })));
@@ -366,7 +367,7 @@ impl Node {
     /// What the node says of itself.
     pub fn status(&self) -> Status {
         let shards = self.directory.list().into_iter().map(|(row, gateway)| {
-            let home = gateway.member().world();
+            let home = gateway.site().member().world();
             ShardStatus {
                 database: row.name,
                 id: row.id,
@@ -418,9 +419,12 @@ impl Node {
     /// Gives up what this node leads, so that nobody has to wait for its leases to end.
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
-        let leads = |gateway: &Arc<crate::gateway::Gateway>| gateway.member().world().readable().until > 0;
+        let leads = |gateway: &Arc<crate::gateway::Gateway>| gateway.site().member().world().readable().until > 0;
         for gateway in self.directory.gateways() {
-            gateway.member().post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
+            gateway
+                .site()
+                .member()
+                .post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
         }
         while Instant::now() < end && self.directory.gateways().iter().any(leads) {
             std::thread::sleep(Duration::from_millis(1));

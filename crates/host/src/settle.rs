@@ -11,9 +11,9 @@
 //! A store without room keeps versions in Recent and the log in place; the next round tries again.
 
 use crate::plumbing::Plumbing;
-use crate::space::Space;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Store, StoreError};
+use meridian_store::Space;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;

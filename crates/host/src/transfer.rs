@@ -16,16 +16,16 @@
 //! 1. A copy takes the place of what is in use within a step of the member's machine, and only if the machine still lacks it.
 //! 2. A copy is what the shard was at one timestamp; it has no history, and its horizon says so.
 
-use crate::envelope::{self, Kind};
 use crate::gateway::Gateway;
 use crate::member::MemberShard;
 use crate::peers::Peers;
 use crate::resident::Input;
-use crate::space::Extent;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
 use meridian_mvcc::{KeyRange, Snapshot, SpaceId, StoreError, StoredVersion};
 use meridian_replication::group::{Index, Term};
+use meridian_store::Extent;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::Replica;
 use minicbor::{Decode, Encode};
 use parking_lot::Mutex;
@@ -229,7 +229,7 @@ impl Courier {
             }
             let Some(gateway) = (self.find)(sending.key) else { continue };
             if sending.whole.is_none() {
-                let space = gateway.member().world().space();
+                let space = gateway.site().member().world().space();
                 let whole = space.settle(4 << 20).and_then(|_| space.whole(sending.index.0));
                 match whole {
                     Ok(Some((id, extent, view))) => {
@@ -269,7 +269,7 @@ impl Courier {
     fn end(&mut self, number: u64, index: Index) {
         let Some(sending) = self.sending.remove(&number) else { return };
         let Some(gateway) = (self.find)(sending.key) else { return };
-        gateway.member().post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+        gateway.site().member().post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
             replica.with_group(now, out, |group, out| group.snapshot_delivered(now, sending.to, index, out));
         })));
     }
@@ -283,12 +283,12 @@ impl Courier {
                 if self.receiving.get(&(from, key)).is_some_and(|known| known.number == number) {
                     return Ok(()); // It is under way.
                 }
-                if gateway.member().world().space().extent()?.position >= extent.position {
+                if gateway.site().member().world().space().extent()?.position >= extent.position {
                     self.say(from, &Parcel::Done { number });
                     return Ok(());
                 }
                 tracing::info!(%from, database, shard, position = extent.position, "receives a copy of a shard");
-                let copy = gateway.member().world().space().begin_copy()?;
+                let copy = gateway.site().member().world().space().begin_copy()?;
                 let next = KeyRange::all();
                 self.say(from, &Parcel::Fetch { number, range: next.clone() });
                 self.receiving.retain(|(_, other), _| *other != key);
@@ -308,7 +308,7 @@ impl Courier {
                 let find = |receiving: &&mut Receiving| receiving.number == number && receiving.next == range;
                 let Some(receiving) = self.receiving.values_mut().find(find) else { return Ok(()) };
                 let Some(gateway) = (self.find)(receiving.key) else { return Ok(()) };
-                let space = gateway.member().world().space();
+                let space = gateway.site().member().world().space();
                 space.extend_copy(receiving.copy, versions)?;
                 (receiving.heard_at, receiving.asked_at) = (now, now);
                 if let Some(rest) = rest {
@@ -319,7 +319,7 @@ impl Courier {
                 let (key, copy, extent) = (receiving.key, receiving.copy, receiving.extent);
                 space.end_copy(copy, extent)?;
                 self.receiving.remove(&(from, key));
-                take_over(gateway.member(), copy, extent);
+                take_over(gateway.site().member(), copy, extent);
                 self.received.fetch_add(1, Ordering::Relaxed);
                 self.say(from, &Parcel::Done { number });
             }

@@ -77,6 +77,8 @@ pub trait Store: Send + Sync {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
     /// Writes a batch, unsynced: after a crash the store is as it was at its last checkpoint, or at a later whole batch.
     fn apply(&self, batch: Batch) -> Result<(), StoreError>;
+    /// Writes a batch and makes it, and everything before it, survive a crash; after an error nothing of it was written.
+    fn apply_durably(&self, batch: Batch) -> Result<(), StoreError>;
     /// Makes everything applied so far survive a crash.
     fn checkpoint(&self) -> Result<(), StoreError>;
     /// A fact of a space, as of the last `apply`.

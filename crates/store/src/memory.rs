@@ -61,6 +61,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn apply_durably(&self, batch: Batch) -> Result<(), StoreError> {
+        self.apply(batch)?;
+        self.checkpoint()
+    }
+
     fn checkpoint(&self) -> Result<(), StoreError> {
         *self.checkpoint.lock().expect("a plain value") = self.state().clone();
         Ok(())

@@ -164,29 +164,9 @@ impl RedbStore {
         *self.view.lock() = None;
         result
     }
-}
 
-/// Whose facts: database and shard, and the copy.
-fn owner(space: SpaceId) -> (u64, u8) {
-    ((u64::from(space.database) << 32) | u64::from(space.shard), space.copy)
-}
-
-impl Store for RedbStore {
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        let mut view = self.view.lock();
-        if let Some(view) = &*view {
-            return Ok(view.clone());
-        }
-        // Under the lock: a view that was begun before a commit is never kept after it.
-        let open = || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(VERSIONS)?) };
-        let versions = open().map_err(|error| self.place.failure(error))?;
-        let fresh = Arc::new(View { versions, place: self.place.clone() });
-        *view = Some(Arc::clone(&fresh));
-        Ok(fresh)
-    }
-
-    fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.write(Durability::None, |write| {
+    fn put(&self, durability: Durability, batch: Batch) -> Result<(), StoreError> {
+        self.write(durability, |write| {
             let mut versions = write.open_table(VERSIONS)?;
             // Neighbours in the tree one after another.
             let mut order: Vec<_> = batch.versions.iter().collect();
@@ -212,6 +192,34 @@ impl Store for RedbStore {
             }
             Ok(())
         })
+    }
+}
+
+/// Whose facts: database and shard, and the copy.
+fn owner(space: SpaceId) -> (u64, u8) {
+    ((u64::from(space.database) << 32) | u64::from(space.shard), space.copy)
+}
+
+impl Store for RedbStore {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        let mut view = self.view.lock();
+        if let Some(view) = &*view {
+            return Ok(view.clone());
+        }
+        // Under the lock: a view that was begun before a commit is never kept after it.
+        let open = || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(VERSIONS)?) };
+        let versions = open().map_err(|error| self.place.failure(error))?;
+        let fresh = Arc::new(View { versions, place: self.place.clone() });
+        *view = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.put(Durability::None, batch)
+    }
+
+    fn apply_durably(&self, batch: Batch) -> Result<(), StoreError> {
+        self.put(Durability::Immediate, batch)
     }
 
     fn checkpoint(&self) -> Result<(), StoreError> {

@@ -47,8 +47,8 @@ impl View {
         let (mut start, end) = version_key::bounds(space, range);
         'seek: loop {
             let bounds = (Bound::Included(&*start), Bound::Excluded(&*end));
-            if start >= end {
-                return Ok(());
+            if <VersionKey as redb::Key>::compare(&start, &end).is_ge() {
+                return Ok(()); // Not by plain bytes: a seek may stand before the end and be the larger of the two.
             }
             for entry in self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))? {
                 let (key, value) = entry.map_err(|error| self.place.failure(error))?;

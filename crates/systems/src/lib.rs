@@ -4,4 +4,5 @@
 //! them could decide. A database chooses its recipe when it is created; what stands above sees the same
 //! [`Transaction`](meridian_txn::Transaction) whichever runs. So far there is one: [`spanner`].
 
+pub mod envelope;
 pub mod spanner;

@@ -3,9 +3,11 @@
 //! Protocols agree at two points only: [`meridian_machine::Machine`] below and [`Transaction`] above. Between the two
 //! each has its own coordinator, participant and messages; they share nouns, never control flow.
 
+mod buffer;
 pub mod locking;
 mod transaction;
 
+pub use buffer::{Buffer, LIMIT_BYTES};
 pub use transaction::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
 };

@@ -1,12 +1,12 @@
 //! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may be shown.
 
 use super::Agreed;
-use super::replica::{Effect, Message, Pending, Readable, Replica, Timer};
+use super::replica::{Effect, Message, Pending, Replica, Timer};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, Outbox};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{Ask, LockTable, Reply, Request};
+use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Request};
 
 impl Replica {
     pub(super) fn propose(&mut self, agreed: &Agreed) -> Option<Index> {

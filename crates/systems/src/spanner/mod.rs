@@ -32,4 +32,4 @@ mod replica;
 mod requests;
 
 pub use records::{Agreed, Damaged};
-pub use replica::{Effect, Message, Readable, Replica, Timer, newest};
+pub use replica::{Effect, Message, Replica, Timer, newest};

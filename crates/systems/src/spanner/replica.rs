@@ -6,7 +6,7 @@ use meridian_machine::{Address, Machine, NodeId, Outbox, Position};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Record, Restored, Term};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{LockTable, Reply, Request, Ticket, TransactionId};
+use meridian_txn::locking::{LockTable, Readable, Reply, Request, Ticket, TransactionId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,15 +33,6 @@ pub enum Timer {
     CommitWait,
     /// A look at transactions that are idle for too long.
     Idle,
-}
-
-/// What readers of this node may do by themselves: read at `through`, and check afterwards that `now.latest < until`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Readable {
-    /// Everything at or below is visible, and nothing more will appear there.
-    pub through: Timestamp,
-    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead.
-    pub until: u64,
 }
 
 /// What a replica asks of its world.

@@ -78,8 +78,9 @@ impl LockTable {
     /// How long a wounded transaction may be idle before it is aborted.
     pub const IDLE_NS: u64 = 1_000_000_000;
 
-    /// How long a transaction may give no sign of life: its gateway sends one every few seconds.
-    pub const EXPIRY_NS: u64 = 10_000_000_000;
+    /// How long a transaction may give no sign of life: its gateway sends one every second. When the gateway's node dies, what its
+    /// transactions had locked stays locked for that long.
+    pub const EXPIRY_NS: u64 = 4_000_000_000;
 
     /// Nobody holds anything.
     pub fn new() -> Self {
@@ -173,7 +174,7 @@ impl LockTable {
         self.wake()
     }
 
-    /// Wounded transactions that gave no sign of life for a second, and any that gave none for ten.
+    /// Wounded transactions that gave no sign of life for a second, and any that gave none for [`EXPIRY_NS`](Self::EXPIRY_NS).
     pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
         let idle = |(who, owner): (&TransactionId, &Owner)| {
             let silent_for = now_ns.saturating_sub(owner.seen_at);

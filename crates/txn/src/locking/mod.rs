@@ -3,8 +3,12 @@
 //! Reads take locks at the leader; writes are buffered at the coordinator and arrive with the commit, which locks them exclusively before
 //! a timestamp is drawn. Deadlocks cannot last, because only older transactions make younger ones give way.
 
+mod gateway;
 mod lock_table;
 mod messages;
+mod site;
 
+pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
 pub use messages::{Ask, Reply, Request, TransactionId};
+pub use site::{Heard, Readable, Room, Site};

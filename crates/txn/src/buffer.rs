@@ -1,7 +1,7 @@
 //! What a transaction has written and not committed yet, laid over what it reads.
 
+use crate::{Failure, Rows, Savepoint};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
-use meridian_txn::{Failure, Rows, Savepoint};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

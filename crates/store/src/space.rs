@@ -7,7 +7,6 @@
 //! 4. A copy that is received whole is written beside the one in use, and takes its place in one step once it is durable.
 
 use meridian_clock::Timestamp;
-use meridian_log::MachineKey;
 use meridian_mvcc::{
     Batch, Chunk, Collector, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion, Version, Write,
     horizon,
@@ -53,7 +52,8 @@ impl Extent {
 
 /// A shard's versions.
 pub struct Space {
-    key: MachineKey,
+    database: u32,
+    shard: u32,
     copy: AtomicU8,
     recent: Recent,
     store: Arc<dyn Store>,
@@ -73,11 +73,12 @@ fn number<const N: usize>(bytes: Option<Vec<u8>>) -> [u8; N] {
 
 impl Space {
     /// The space of a shard in a store, as far as the store knows it.
-    pub fn open(key: MachineKey, store: Arc<dyn Store>) -> Result<Self, StoreError> {
-        let pointer = SpaceId { database: key.database, shard: key.shard, copy: POINTER };
+    pub fn open(database: u32, shard: u32, store: Arc<dyn Store>) -> Result<Self, StoreError> {
+        let pointer = SpaceId { database, shard, copy: POINTER };
         let [copy] = number(store.fact(pointer, COPY)?);
         let mut space = Space {
-            key,
+            database,
+            shard,
             copy: AtomicU8::new(copy),
             recent: Recent::new(),
             store,
@@ -95,8 +96,7 @@ impl Space {
 
     /// Which it is.
     pub fn id(&self) -> SpaceId {
-        let MachineKey { database, shard } = self.key;
-        SpaceId { database, shard, copy: self.copy.load(Ordering::Acquire) }
+        SpaceId { database: self.database, shard: self.shard, copy: self.copy.load(Ordering::Acquire) }
     }
 
     /// How far the store goes.
@@ -242,8 +242,7 @@ impl Space {
     pub fn end_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
         let mut facts = extent.facts();
         facts.push((meridian_mvcc::HORIZON, extent.horizon.to_be_bytes().to_vec()));
-        self.store.apply(Batch { space: copy, facts, ..Batch::default() })?;
-        self.store.checkpoint()
+        self.store.apply_durably(Batch { space: copy, facts, ..Batch::default() })
     }
 
     /// A copy takes the place of what is in use, durably. Called within a step of the shard's machine: nothing is installed meanwhile.
@@ -251,15 +250,18 @@ impl Space {
         let _alone = self.settling.lock();
         let old = self.id();
         let facts = vec![(COPY, vec![copy.copy])];
-        self.store.apply(Batch { space: SpaceId { copy: POINTER, ..copy }, facts, ..Batch::default() })?;
-        self.store.checkpoint()?;
+        // All or nothing: a pointer that is written but not in use would, after a crash, name a copy that lacks what was settled since.
+        self.store.apply_durably(Batch { space: SpaceId { copy: POINTER, ..copy }, facts, ..Batch::default() })?;
         *self.collecting.lock() = None;
         self.recent.reset(extent.position);
         self.recent.raise_horizon(extent.horizon);
         self.copy.store(copy.copy, Ordering::Release);
         self.terms.lock().clear();
         *self.newest.lock() = extent.at;
-        self.store.drop_space(old)
+        match self.store.drop_space(old) {
+            Err(StoreError::Full { .. }) => Ok(()), // It is not in use any more; its place is cleared when it is used again.
+            dropped => dropped,
+        }
     }
 
     /// Removes everything.
@@ -276,15 +278,15 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemoryStore;
     use meridian_mvcc::{Key, Value};
-    use meridian_store::MemoryStore;
 
     fn at(nanos: u64) -> Timestamp {
         Timestamp { nanos, logical: 0, issuer: 1 }
     }
 
     fn filled(commits: u64) -> Space {
-        let space = Space::open(MachineKey { database: 1, shard: 0 }, Arc::new(MemoryStore::new())).unwrap();
+        let space = Space::open(1, 0, Arc::new(MemoryStore::new())).unwrap();
         let key = Key::from(b"k".to_vec());
         for number in 1..=commits {
             let value = Some(Value::from(number.to_be_bytes().to_vec()));
@@ -326,7 +328,7 @@ mod tests {
         to.end_copy(copy, extent).unwrap();
         assert_eq!(to.get(b"k", at(60)).unwrap().unwrap().at, at(7));
         to.use_copy(copy, extent).unwrap();
-        let again = Space::open(to.key, Arc::clone(&to.store)).unwrap();
+        let again = Space::open(1, 0, Arc::clone(&to.store)).unwrap();
         for space in [to, again] {
             assert_eq!(space.get(b"k", at(60)).unwrap().unwrap().at, at(50));
             assert_eq!(space.get(b"k", at(20)).unwrap().unwrap().at, at(20));
@@ -344,7 +346,7 @@ mod tests {
         assert_eq!(space.get(b"k", at(40)).unwrap().unwrap().at, at(40));
         let left = space.store.snapshot().unwrap().versions(space.id(), &KeyRange::all(), usize::MAX).unwrap();
         assert_eq!(left.versions.len(), 11);
-        let again = Space::open(space.key, Arc::clone(&space.store)).unwrap();
+        let again = Space::open(1, 0, Arc::clone(&space.store)).unwrap();
         assert_eq!(again.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest }));
     }
 }

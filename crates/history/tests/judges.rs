@@ -1,0 +1,242 @@
+//! The judges, judged: histories of engines that promise something, and histories that are wrong on purpose.
+
+use meridian_history::cycles::{self, Model};
+use meridian_history::{Op, Status, Transaction, Value, read, timestamps, write};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+fn parse(text: &str) -> Vec<Transaction> {
+    read(text.as_bytes()).expect("a history")
+}
+
+/// `start end ops…`, one line each; a line that begins with `!` failed, with `?` nobody knows.
+fn history(text: &str) -> Vec<Transaction> {
+    let line = |(client, line): (usize, &str)| {
+        let (status, line) = match line.trim().split_at(1) {
+            ("!", rest) => ("fail", rest),
+            ("?", rest) => ("info", rest),
+            _ => ("ok", line.trim()),
+        };
+        let mut parts = line.splitn(3, ' ');
+        let (start, end) = (parts.next().unwrap(), parts.next().unwrap());
+        let ops = parts.next().unwrap();
+        format!(r#"{{"client":{client},"start":{start},"end":{end},"status":"{status}","ops":[{ops}]}}"#)
+    };
+    parse(&text.trim().lines().enumerate().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn judged(text: &str, model: Model) -> Result<(), String> {
+    cycles::judge(&history(text), model).map_err(|violation| violation.to_string())
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        ("nobody appended", r#"1 2 ["r","x",[7]]"#),
+        ("though its transaction failed", "!1 2 [\"append\",\"x\",7]\n3 4 [\"r\",\"x\",[7]]"),
+        (
+            "between two appends",
+            "1 2 [\"append\",\"x\",1],[\"append\",\"x\",2]\n1 2 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[1,2]]",
+        ),
+        ("was appended to x twice", "1 2 [\"append\",\"x\",1]\n1 2 [\"append\",\"x\",1]"),
+        ("was appended to x twice", "1 2 [\"append\",\"x\",1]\n1 2 [\"r\",\"x\",[1,1]]"),
+        (
+            "contradict",
+            "1 2 [\"append\",\"x\",1]\n1 2 [\"append\",\"x\",2]\n3 4 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[2,1]]",
+        ),
+        ("changed within a transaction", "1 2 [\"append\",\"x\",1]\n1 4 [\"r\",\"x\",[]],[\"r\",\"x\",[1]]"),
+        ("changed within a transaction", "1 2 [\"append\",\"x\",1],[\"r\",\"x\",[]]"),
+        ("had ended when", "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]"),
+        // Written skew: each reads what the other appends to.
+        ("it read", "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]"),
+        // A scan that misses a key reads it as empty.
+        ("it read y", "1 2 [\"append\",\"y\",1]\n3 9 [\"scan\",\"a\",\"z\",[]]"),
+    ];
+    for (what, text) in cases {
+        let found = judged(text, Model::StrictSerializable).expect_err(text);
+        assert!(found.contains(what), "{text}: {found}");
+    }
+}
+
+#[test]
+fn each_model_forbids_what_it_forbids() {
+    let skew = "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]\n10 11 [\"r\",\"x\",[2]],[\"r\",\"y\",[1]]";
+    let stale = "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]";
+    let lost = "1 9 [\"r\",\"x\",[]],[\"append\",\"x\",1]\n1 9 [\"r\",\"x\",[]],[\"append\",\"x\",2]\n10 11 [\"r\",\"x\",[1,2]]";
+    let circle = "1 9 [\"append\",\"x\",1],[\"r\",\"y\",[2]]\n1 9 [\"append\",\"y\",2],[\"r\",\"x\",[1]]";
+    let models = [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable];
+    for (text, allowed) in [
+        (skew, [true, true, false, false]),
+        (stale, [true, true, true, false]),
+        (lost, [true, false, false, false]),
+        (circle, [false, false, false, false]),
+    ] {
+        let found = models.map(|model| judged(text, model).is_ok());
+        assert_eq!(found, allowed, "{text}");
+    }
+}
+
+#[test]
+fn who_knows_nothing_is_not_judged_wrong() {
+    let unknown = "?1 2 [\"append\",\"x\",1]\n5 6 [\"r\",\"x\",[]]\n7 8 [\"r\",\"x\",[1]]\n?1 2 [\"append\",\"x\",9]";
+    assert_eq!(judged(unknown, Model::StrictSerializable), Ok(()));
+}
+
+#[test]
+fn lines_are_read_back_and_garbage_is_refused_with_its_line() {
+    let text = r#"{"client":3,"start":1200,"end":1900,"status":"ok","at":[1500,0,1],"ops":[["r","x",4],["r","z",null],["append","y",7],["w","x",5],["scan","a","z",[["x",5],["y",[7]]]]]}"#;
+    let history = parse(text);
+    let mut out = Vec::new();
+    write(&history, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap().trim(), text);
+    assert_eq!(history[0].ops[1], Op::Read("z".into(), Value::Nothing));
+    let keyed = parse(r#"{"client":3,"start":1,"end":2,"status":"ok","ops":[["r",17,4]]}"#);
+    assert_eq!(keyed[0].ops[0], Op::Read("17".into(), Value::Number(4)));
+    for bad in [
+        "{",
+        "[]",
+        r#"{"client":3,"start":9,"end":2,"status":"ok","ops":[]}"#,
+        r#"{"client":3,"start":1,"end":2,"status":"maybe","ops":[]}"#,
+        r#"{"client":3,"start":1,"end":2,"status":"ok","ops":[["x",1]]}"#,
+        r#"{"client":3,"start":1,"end":2,"status":"ok","ops":[["r",{},1]]}"#,
+        r#"{"client":-3,"start":1,"end":2,"status":"ok","ops":[]}"#,
+        "\u{0}\u{1}",
+    ] {
+        let found = read(format!("\n{text}\n{bad}\n").as_bytes()).expect_err(bad).to_string();
+        assert!(found.starts_with("line 3: "), "{bad}: {found}");
+    }
+}
+
+/// What an engine promises.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Engine {
+    /// Each transaction happens at a moment of its own.
+    Serial,
+    /// Who only reads may see an old state.
+    Stale,
+    /// Reads at the beginning, writes at the end, the first committer wins.
+    Snapshot,
+    /// Every operation sees the newest committed state.
+    Careless,
+}
+
+type State = BTreeMap<String, Vec<i64>>;
+
+/// A history of lists, with the order in which the engine made it.
+fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut states: Vec<(u64, State)> = vec![(0, State::new())];
+    let mut history = Vec::new();
+    let mut element = 0;
+    let mut plans: Vec<(u64, u64, Vec<(bool, String)>)> = (0..transactions)
+        .map(|_| {
+            let begin = rng.random_range(1..1_000u64) * 10;
+            let reads_only = rng.random_bool(0.3);
+            let op = |rng: &mut ChaCha8Rng| {
+                (!reads_only && rng.random_bool(0.4), ["x", "y", "z"][rng.random_range(0..3)].to_owned())
+            };
+            (
+                begin,
+                begin + rng.random_range(1..400u64) * 10,
+                (0..rng.random_range(1..5)).map(|_| op(&mut rng)).collect(),
+            )
+        })
+        .collect();
+    plans.sort_by_key(|(_, end, _)| *end);
+    for (client, (begin, end, plan)) in plans.into_iter().enumerate() {
+        // Commits come in the order of the ends, at the end; the state of a moment is the last before it.
+        let newest = states.last().expect("one").1.clone();
+        let at = |moment: u64| states.iter().rev().find(|(at, _)| *at <= moment).expect("the first").1.clone();
+        let reads_only = plan.iter().all(|(append, _)| !append);
+        let mut view = match engine {
+            Engine::Serial | Engine::Careless => newest.clone(),
+            Engine::Stale if reads_only => at(end.saturating_sub(rng.random_range(0..3_000))),
+            Engine::Stale => newest.clone(),
+            Engine::Snapshot => at(begin),
+        };
+        let (mut appended, mut ops) = (BTreeMap::<String, Vec<i64>>::new(), Vec::new());
+        for (append, key) in plan {
+            if append {
+                element += 1;
+                appended.entry(key.clone()).or_default().push(element);
+                view.entry(key.clone()).or_default().push(element);
+                ops.push(Op::Append(key, element));
+            } else {
+                if engine == Engine::Careless && !appended.contains_key(&key) {
+                    let moment = rng.random_range(begin..=end);
+                    view.insert(key.clone(), at(moment).remove(&key).unwrap_or_default());
+                }
+                let value = Value::List(view.get(&key).cloned().unwrap_or_default());
+                ops.push(Op::Read(key, value));
+            }
+        }
+        let changed = |key: &String| at(begin).get(key) != newest.get(key);
+        let wins = engine != Engine::Snapshot || !appended.keys().any(changed);
+        let mut next = newest;
+        if wins && !appended.is_empty() {
+            for (key, elements) in appended {
+                next.entry(key).or_default().extend(elements);
+            }
+            let before = states.last().expect("one").0;
+            states.push((end.max(before + 1), next));
+        }
+        let status = if wins { Status::Ok } else { Status::Fail };
+        let stamp = (engine == Engine::Serial).then_some((client as u64 + 1, 0, 1));
+        history.push(Transaction { client: client as u64, start: begin, end: end + 9, status, at: stamp, ops });
+    }
+    history
+}
+
+#[test]
+fn engines_keep_what_they_promise_and_no_more() {
+    let models = [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable];
+    for (engine, promise) in [(Engine::Serial, 4), (Engine::Stale, 3), (Engine::Snapshot, 2), (Engine::Careless, 0)] {
+        let mut broken = [0; 4];
+        for seed in 0..100 {
+            let history = run(engine, seed, 60);
+            for (place, model) in models.into_iter().enumerate() {
+                match cycles::judge(&history, model) {
+                    Ok(()) => {}
+                    Err(why) if place < promise => panic!("{engine:?} {model:?} seed {seed}: {why}"),
+                    Err(_) => broken[place] += 1,
+                }
+            }
+        }
+        let more = broken.iter().skip(promise).copied().collect::<Vec<_>>();
+        assert!(more.iter().skip(usize::from(promise == 0)).all(|broken| *broken > 20), "{engine:?}: {broken:?}");
+    }
+}
+
+#[test]
+fn the_exact_judge_finds_every_change_of_what_was_read() {
+    for seed in 0..50 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let history = run(Engine::Serial, seed, 60);
+        assert_eq!(timestamps::judge(&history), Ok(()), "seed {seed}");
+        let reads = history.iter().enumerate().filter(|(_, seen)| seen.ops.iter().any(|op| matches!(op, Op::Read(..))));
+        let reads: Vec<usize> = reads.map(|(at, _)| at).collect();
+        let mut spoilt = history.clone();
+        let victim = reads[rng.random_range(0..reads.len())];
+        let read = spoilt[victim].ops.iter_mut().find_map(|op| match op {
+            Op::Read(_, Value::List(list)) => Some(list),
+            _ => None,
+        });
+        match read.expect("it reads") {
+            list if list.is_empty() => list.push(1_000_000),
+            list => drop(list.pop()),
+        }
+        assert!(matches!(timestamps::judge(&spoilt), Err(timestamps::Violation::Read { .. })), "seed {seed}");
+        // Two that did not overlap change places.
+        let mut turned = history.clone();
+        let apart = (0..turned.len())
+            .find_map(|a| (a + 1..turned.len()).find(|b| turned[a].end < turned[*b].start).map(|b| (a, b)));
+        let (a, b) = apart.expect("some do not overlap");
+        let (one, other) = (turned[a].at, turned[b].at);
+        (turned[a].at, turned[b].at) = (other, one);
+        assert!(timestamps::judge(&turned).is_err(), "seed {seed}");
+        let mut missing = history;
+        missing[a].at = None;
+        assert!(matches!(timestamps::judge(&missing), Err(timestamps::Violation::NoTimestamp(_))), "seed {seed}");
+    }
+}

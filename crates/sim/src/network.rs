@@ -1,0 +1,62 @@
+//! Links between nodes: each direction for itself can be slow, lossy, or cut.
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+
+/// All links.
+#[derive(Debug)]
+pub struct Network {
+    /// The shortest delay between two nodes, in one direction.
+    base_ns: BTreeMap<(usize, usize), u64>,
+    /// Cut until then.
+    cut: BTreeMap<(usize, usize), u64>,
+    pub loss: f64,
+    pub repeat: f64,
+    pub straggle: f64,
+}
+
+impl Network {
+    pub fn new(nodes: usize, rng: &mut ChaCha8Rng) -> Self {
+        let slow = rng.random_range(1..=20);
+        let mut base_ns = BTreeMap::new();
+        for a in 0..nodes {
+            for b in 0..nodes {
+                base_ns.insert((a, b), rng.random_range(50_000..slow * MS));
+            }
+        }
+        Network { base_ns, cut: BTreeMap::new(), loss: 0.0, repeat: 0.0, straggle: 0.0 }
+    }
+
+    /// The delays after which copies of a message arrive; none if it is lost.
+    pub fn carry(&self, now: u64, from: usize, to: usize, rng: &mut ChaCha8Rng) -> Vec<u64> {
+        let lost = rng.random_bool(self.loss);
+        let copies = if rng.random_bool(self.repeat) { 2 } else { 1 };
+        let delays: Vec<u64> = (0..copies)
+            .map(|_| {
+                let base = self.base_ns[&(from, to)];
+                let late = if rng.random_bool(self.straggle) { rng.random_range(0..2_000 * MS) } else { 0 };
+                rng.random_range(base..=base * 2) + late
+            })
+            .collect();
+        if lost || !self.open(now, from, to) { Vec::new() } else { delays }
+    }
+
+    /// Whether anything gets through in this direction.
+    pub fn open(&self, now: u64, from: usize, to: usize) -> bool {
+        self.cut.get(&(from, to)).is_none_or(|until| *until <= now)
+    }
+
+    /// Cuts one direction.
+    pub fn cut(&mut self, from: usize, to: usize, until: u64) {
+        self.cut.insert((from, to), until);
+    }
+
+    /// Nothing is wrong any more.
+    pub fn heal(&mut self) {
+        (self.loss, self.repeat, self.straggle) = (0.0, 0.0, 0.0);
+        self.cut.clear();
+    }
+}

@@ -1,0 +1,97 @@
+//! What is held against a run: the history, and what the replicas installed.
+
+use crate::client::{numbers, value};
+use meridian_clock::Timestamp;
+use meridian_history::cycles::{self, Model};
+use meridian_history::{Op, Stamp, Status, Transaction, Value, timestamps};
+use meridian_mvcc::Write;
+use std::collections::BTreeMap;
+
+/// A snapshot in the past: when, and what was read.
+pub type Past = (Timestamp, Vec<Op>);
+
+/// Everything that was agreed, by its commit timestamp.
+pub type Installed = BTreeMap<Timestamp, Vec<Write>>;
+
+fn name(write: &Write) -> String {
+    String::from_utf8_lossy(write.key.as_ref()).into_owned()
+}
+
+/// Which commit wrote each element: the last number of each value.
+fn writers(installed: &Installed) -> BTreeMap<i64, Stamp> {
+    let mut writers = BTreeMap::new();
+    for (at, writes) in installed {
+        for stored in writes.iter().filter_map(|write| write.value.as_ref()) {
+            if let Some(element) = numbers(stored.as_ref()).last() {
+                writers.insert(*element, crate::client::stamp(*at));
+            }
+        }
+    }
+    writers
+}
+
+/// What a transaction wrote last, of each key.
+fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
+    let mut last: BTreeMap<&String, Option<i64>> = BTreeMap::new();
+    for op in &transaction.ops {
+        match op {
+            Op::Append(key, element) | Op::Write(key, Value::Number(element)) => drop(last.insert(key, Some(*element))),
+            Op::Write(key, _) => drop(last.insert(key, None)),
+            Op::Read(..) | Op::Scan(..) => {}
+        }
+    }
+    last.into_values().flatten()
+}
+
+/// Judges a history; what nobody was told of gets the timestamp at which it was installed.
+pub fn judge(history: &mut [Transaction], past: &[Past], installed: &Installed) -> Result<(), String> {
+    let writers = writers(installed);
+    for transaction in history.iter_mut() {
+        let found = elements(transaction).map(|element| writers.get(&element).copied()).collect::<Vec<_>>();
+        match transaction.status {
+            Status::Ok => {
+                if let Some(other) = found.iter().find(|found| **found != transaction.at) {
+                    return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
+                }
+            }
+            Status::Fail => {
+                if let Some(at) = found.iter().flatten().next() {
+                    return Err(format!("told as aborted, and installed at {at:?}: {transaction}"));
+                }
+            }
+            Status::Info => transaction.at = found.into_iter().flatten().next(),
+        }
+    }
+    timestamps::judge(history).map_err(|why| format!("by timestamps: {why}"))?;
+    cycles::judge(history, Model::StrictSerializable).map_err(|why| format!("by cycles: {why}"))?;
+    past.iter().try_for_each(|(at, ops)| exactly(*at, ops, installed))
+}
+
+/// A read at a timestamp saw exactly what had been committed up to there.
+fn exactly(at: Timestamp, ops: &[Op], installed: &Installed) -> Result<(), String> {
+    let mut state: BTreeMap<String, Value> = BTreeMap::new();
+    for write in installed.range(..=at).flat_map(|(_, writes)| writes) {
+        let key = name(write);
+        match value(&key, write.value.as_ref().map(|stored| stored.as_ref())) {
+            Value::Nothing => drop(state.remove(&key)),
+            found => drop(state.insert(key, found)),
+        }
+    }
+    let check = |key: &String, found: &Value| {
+        let expected = state.get(key).unwrap_or(&Value::Nothing);
+        if expected == found { Ok(()) } else { Err(format!("{key} was {expected} at {at}, and was read as {found}")) }
+    };
+    for op in ops {
+        match op {
+            Op::Read(key, found) => check(key, found)?,
+            Op::Scan(low, high, rows) => {
+                let found: BTreeMap<String, Value> = rows.iter().cloned().collect();
+                for key in state.range(low.clone()..high.clone()).map(|(key, _)| key).chain(found.keys()) {
+                    check(key, found.get(key).unwrap_or(&Value::Nothing))?;
+                }
+            }
+            Op::Write(..) | Op::Append(..) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What a coordinator wants of the node that it runs on.
+
+use super::{Reply, Request, TransactionId};
+use crate::Age;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Incarnation, NodeId};
+use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
+use std::future::Future;
+
+/// What readers of a node may do by themselves: read at `through`, and check afterwards that `now.latest < until`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readable {
+    /// Everything at or below is visible, and nothing more will appear there.
+    pub through: Timestamp,
+    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead.
+    pub until: u64,
+}
+
+/// What a session hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The node has the question, and will answer: ask again.
+    Waits,
+    /// The leader's answer.
+    Reply(Reply),
+    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
+    Read {
+        /// The leadership.
+        term: u64,
+        /// The snapshot.
+        at: Timestamp,
+        /// The end of the lease.
+        deadline: Option<u64>,
+    },
+}
+
+/// Whether a node takes writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It does.
+    Open,
+    /// Too many versions are in memory: commits wait.
+    Crowded,
+    /// The disk is full.
+    DiskFull,
+    /// The node ends: nobody answers any more.
+    Closed,
+}
+
+/// A node, as the coordinators on it see it.
+pub trait Site: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Reading;
+    /// The node and its life.
+    fn here(&self) -> (NodeId, Incarnation);
+    /// A number for a new attempt.
+    fn new_number(&self) -> u64;
+    /// The group, for messages.
+    fn describe(&self) -> String;
+    /// Whether it takes writes.
+    fn room(&self) -> Room;
+
+    /// The slot for readers of this node.
+    fn readable(&self) -> Readable;
+    /// The newest version of a key at or below a timestamp, as far as this node knows.
+    fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
+    /// A chunk of a range as of a timestamp, as far as this node knows.
+    fn scan(&self, range: &KeyRange, at: Timestamp, reverse: bool, limit_rows: usize) -> Result<Chunk, StoreError>;
+
+    /// Whom to ask, as far as is known.
+    fn leader(&self) -> NodeId;
+    /// Somebody said who leads; nobody knowing, the next member is tried.
+    fn heard_of_leader(&self, asked: NodeId, leader: Option<NodeId>);
+    /// Whether a node can be asked, and can answer.
+    fn reaches(&self, node: NodeId) -> bool;
+    /// Asks a node, and waits for the answer until the boot clock reaches `until`; `None` if none came.
+    fn ask(&self, node: NodeId, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send;
+    /// Waits until the boot clock reaches `until`.
+    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
+    /// Says something to a node's member; whatever it answers is not waited for.
+    fn tell(&self, node: NodeId, request: Request);
+
+    /// An attempt holds locks at a node: it is to be kept alive while its session is idle.
+    fn holds(&self, node: NodeId, transaction: TransactionId, age: Age);
+    /// It holds none any more, or its leader ends it.
+    fn holds_no_more(&self, transaction: TransactionId);
+}
