@@ -116,3 +116,39 @@ fn the_lines_of_a_copy_come_from_the_script_the_pipe_or_a_file() {
         assert!(stderr(&missing).contains("/nonexistent.tsv"), "{}", stderr(&missing));
     }
 }
+
+#[test]
+fn explain_analyze_tells_where_the_time_went() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("shop");
+    let explain = "explain analyze insert into t select i from generate_series(1, 2500) as i";
+    let output = run(&[
+        path.to_str().expect("UTF-8"),
+        "-e",
+        "create table t (id int primary key)",
+        "-e",
+        explain,
+        "-e",
+        "explain analyze select * from t",
+        "-e",
+        "begin; explain analyze delete from t where id = 7; commit",
+        "-e",
+        "select count(*) from t",
+    ]);
+    let shown = stdout(&output);
+    assert!(output.status.success(), "{shown}{}", stderr(&output));
+    for part in [
+        "Actual rows: 2500",
+        "reads from the leader: ",
+        "Commit: nothing to commit",
+        "Actual rows: 1\n",
+        "Commit: when the transaction ends",
+        "  2499\n",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // The insertion was a transaction of its own: it says what its commit took, and a disk takes some time.
+    let commit = shown.lines().find(|line| line.contains("(replication ")).unwrap_or_else(|| panic!("{shown}"));
+    let replication = commit.split("(replication ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    assert!(replication.parse::<f64>().expect("a number") > 0.0, "{commit}");
+}

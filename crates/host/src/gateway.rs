@@ -67,6 +67,10 @@ impl Site for Local {
         }
     }
 
+    fn reads_alone(&self) {
+        self.home().reads_alone();
+    }
+
     fn readable(&self) -> Readable {
         self.home().readable()
     }

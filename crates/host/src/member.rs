@@ -66,6 +66,8 @@ pub struct MemberHome {
     /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions are idle.
     holding: Mutex<HashMap<u64, (NodeId, TransactionId, Age)>>,
     kept_alive_at: AtomicU64,
+    /// Transactions that read here without asking the leader, which is here, since it was last told.
+    read_alone: AtomicU64,
     /// Whom to ask.
     leader: AtomicU32,
     /// Who leads, as this node's member has heard; 0 while nobody is known to.
@@ -151,6 +153,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         waiting: Mutex::default(),
         holding: Mutex::default(),
         kept_alive_at: AtomicU64::new(0),
+        read_alone: AtomicU64::new(0),
         leader: AtomicU32::new(me.0),
         heard: AtomicU32::new(0),
         said: Mutex::default(),
@@ -256,19 +259,13 @@ impl MemberHome {
 
     /// An answer came for a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
-        let id = match &reply {
-            Reply::Rows { id, .. }
-            | Reply::Committed { id, .. }
-            | Reply::Aborted { id, .. }
-            | Reply::Unknown { id }
-            | Reply::NotLeader { id, .. } => *id,
-            Reply::Waiting { id } => {
-                if let Some(waiting) = self.waiting.lock().get_mut(&(number, *id)) {
-                    waiting.waits = true;
-                }
-                return;
+        let id = reply.id();
+        if let Reply::Waiting { .. } = reply {
+            if let Some(waiting) = self.waiting.lock().get_mut(&(number, id)) {
+                waiting.waits = true;
             }
-        };
+            return;
+        }
         self.wake(number, id, Heard::Reply(reply));
     }
 
@@ -289,12 +286,23 @@ impl MemberHome {
         self.holding.lock().remove(&transaction.number);
     }
 
-    /// Tells the leaders, every second, that idle sessions live on.
+    /// A transaction reads here without asking anybody.
+    pub fn reads_alone(&self) {
+        self.read_alone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tells the leaders, every second, that idle sessions live on, and the leader here, how much is read without it.
     fn keep_alive(&self, now_ns: u64) {
         if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
             return;
         }
         self.kept_alive_at.store(now_ns, Ordering::Relaxed);
+        let reads = self.read_alone.swap(0, Ordering::Relaxed);
+        if let Some(this) = self.this.upgrade().filter(|_| reads > 0) {
+            this.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+                replica.note_reads(now, reads, out)
+            })));
+        }
         let holding: Vec<(NodeId, TransactionId, Age)> = self.holding.lock().values().copied().collect();
         for (node, transaction, age) in holding {
             self.tell(node, Request { transaction, age, id: 0, term: None, ask: Ask::KeepAlive });
@@ -343,15 +351,17 @@ impl MemberHome {
 
     /// Reads for a session of another node, and answers it.
     fn serve(&self, to: Address, id: u64, term: u64, at: Timestamp, what: Wanted) {
-        match self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES) {
-            Ok(chunk) => {
-                let reply = Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest };
-                self.send(what.deadline, to, Message::Answer(reply));
-                if let Some(peers) = self.peers.get() {
-                    peers.flush(to.node);
-                }
+        let found = self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES);
+        let reply = match found {
+            Ok(chunk) => Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest },
+            Err(error) => {
+                tracing::warn!(%error, "refused a read for another node");
+                Reply::refused(id, error)
             }
-            Err(error) => tracing::error!(%error, "a read for another node failed"),
+        };
+        self.send(what.deadline, to, Message::Answer(reply));
+        if let Some(peers) = self.peers.get() {
+            peers.flush(to.node);
         }
     }
 }

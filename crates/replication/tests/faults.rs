@@ -45,6 +45,8 @@ struct World {
     proposals: u64,
     elections: usize,
     snapshots: usize,
+    /// Snapshots that found nobody: from whom, for whom.
+    lost: Vec<(usize, NodeId)>,
 }
 
 impl World {
@@ -77,6 +79,7 @@ impl World {
             proposals: 0,
             elections: 0,
             snapshots: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -177,7 +180,9 @@ impl World {
                 let (to, state) = (to.0 as usize, self.members[at].applied[..index.0 as usize].to_vec());
                 let now = self.reading(to);
                 let receiver = &mut self.members[to];
-                let Some(mut group) = receiver.group.take() else { return };
+                let Some(mut group) = receiver.group.take() else {
+                    return self.lost.push((at, NodeId(to as u32))); // The sender gives up after a while.
+                };
                 if receiver.applied.len() < state.len() {
                     (receiver.applied, receiver.stored) = (state.clone(), state);
                 }
@@ -219,6 +224,11 @@ impl World {
         let disk = self.members.iter().filter_map(|m| m.writing.first().map(|(_, _, when)| *when)).min();
         let back = self.members.iter().filter(|m| m.group.is_none()).map(|m| m.back_at).min();
         self.now = [wire, timer, disk, back].into_iter().flatten().min().unwrap_or(self.now + MS).max(self.now);
+        if !self.lost.is_empty() && self.rng.random_bool(0.05) {
+            let (at, to) = self.lost.remove(0);
+            let now = self.reading(at);
+            self.step(at, |group, out| group.snapshot_delivered(now, to, Index(0), out));
+        }
         for at in 0..self.members.len() {
             if self.members[at].group.is_none() && self.members[at].back_at <= self.now {
                 self.boot(at);
@@ -267,7 +277,8 @@ impl World {
             }
             4 => {
                 let now = self.reading(at);
-                self.step(at, |group, out| group.abdicate(now, out));
+                let heir = self.rng.random_bool(0.5).then(|| NodeId(self.rng.random_range(0..4)));
+                self.step(at, |group, out| group.abdicate(now, heir, out));
                 // Given up on notice, with no timestamp used: it ends here.
                 self.lease = self.lease.filter(|(holder, _)| *holder != at);
             }

@@ -239,7 +239,7 @@ impl World {
                 member.agreed.retain(|(index, ..)| *index <= member.applied.0);
             }
             ["restart", who] => self.boot(node(who)?),
-            ["abdicate", who] => self.step(node(who)?, |group, now, out| group.abdicate(now, out))?,
+            ["abdicate", who] => self.step(node(who)?, |group, now, out| group.abdicate(now, None, out))?,
             // A checkpoint covers what is agreed; the log forgets it.
             ["compact", who] => {
                 let at = node(who)?;

@@ -40,6 +40,8 @@ pub struct Seen {
     /// From here on nobody can say any more that it did not happen.
     pub committing: bool,
     pub ended: Option<(Status, Option<Stamp>)>,
+    /// Why it failed.
+    pub why: Option<String>,
 }
 
 pub fn stamp(at: Timestamp) -> Stamp {
@@ -117,19 +119,24 @@ pub fn plan(rng: &mut ChaCha8Rng, reader: bool, keys: u32, next: &mut i64, past:
 /// Tries a transaction; what comes of it is in `seen` at every moment.
 pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
     let end = |status, at: Option<Timestamp>| seen.lock().ended = Some((status, at.map(stamp)));
-    let Ok(mut transaction) = database.begin(Begin { mode: plan.mode, age: None }).await else {
-        return end(Status::Fail, None);
+    let fail = |why: Failure| {
+        seen.lock().why = Some(why.to_string());
+        end(Status::Fail, None);
+    };
+    let mut transaction = match database.begin(Begin { mode: plan.mode, age: None }).await {
+        Ok(transaction) => transaction,
+        Err(why) => return fail(why),
     };
     for step in plan.steps {
-        if take(&mut *transaction, &desk, step, &seen).await.is_err() {
-            return end(Status::Fail, None);
+        if let Err(why) = take(&mut *transaction, &desk, step, &seen).await {
+            return fail(why);
         }
     }
     // Who only read is committed whatever is heard: that it has committed is said of what it saw.
     seen.lock().committing = true;
     match transaction.commit().await {
         Outcome::Committed { at } => end(Status::Ok, Some(at)),
-        Outcome::Aborted { .. } => end(Status::Fail, None),
+        Outcome::Aborted { why } => fail(Failure::Aborted(why)),
         Outcome::Unknown => end(Status::Info, None),
     }
 }

@@ -66,6 +66,8 @@ pub struct Options {
     pub transactions: usize,
     /// What may go wrong.
     pub faults: Faults,
+    /// The node that all clients go to; without one, that is drawn too.
+    pub favourite: Option<usize>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
     /// Hears of what happens, a line each.
@@ -75,7 +77,16 @@ pub struct Options {
 impl Options {
     /// A short run with everything that may go wrong.
     pub fn new(seed: u64) -> Self {
-        Options { seed, nodes: 3, clients: 6, transactions: 300, faults: Faults::ALL, defect: None, tell: None }
+        Options {
+            seed,
+            nodes: 3,
+            clients: 6,
+            transactions: 300,
+            faults: Faults::ALL,
+            favourite: None,
+            defect: None,
+            tell: None,
+        }
     }
 }
 
@@ -90,6 +101,10 @@ pub struct Report {
     pub verdict: Result<(), String>,
     /// How often each fault struck.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Why transactions failed, and how many.
+    pub failures: BTreeMap<String, u64>,
+    /// The node that led at the end.
+    pub leader: Option<usize>,
     /// Stands for everything that happened, in order.
     pub trace_hash: u64,
     /// Events.

@@ -42,6 +42,7 @@ struct State {
     waiting: BTreeMap<Key, Waiting>,
     wishes: Vec<Wish>,
     holding: BTreeMap<u64, (NodeId, TransactionId, Age)>,
+    read_alone: u64,
 }
 
 /// One life of one node.
@@ -80,6 +81,11 @@ impl Desk {
         }
     }
 
+    /// How many transactions have read here by themselves since this was last asked.
+    pub fn read_alone(&self) -> u64 {
+        std::mem::take(&mut self.state.lock().read_alone)
+    }
+
     pub fn set_readable(&self, readable: Readable) {
         self.state.lock().readable = readable;
     }
@@ -108,19 +114,13 @@ impl Desk {
 
     /// An answer for one of its coordinators.
     pub fn hear(&self, number: u64, reply: Reply) {
-        let id = match &reply {
-            Reply::Rows { id, .. }
-            | Reply::Committed { id, .. }
-            | Reply::Aborted { id, .. }
-            | Reply::Unknown { id }
-            | Reply::NotLeader { id, .. } => *id,
-            Reply::Waiting { id } => {
-                if let Some(waiting) = self.state.lock().waiting.get_mut(&(number, *id)) {
-                    waiting.waits = true;
-                }
-                return;
+        let id = reply.id();
+        if let Reply::Waiting { .. } = reply {
+            if let Some(waiting) = self.state.lock().waiting.get_mut(&(number, id)) {
+                waiting.waits = true;
             }
-        };
+            return;
+        }
         self.answer((number, id), Heard::Reply(reply));
     }
 
@@ -180,6 +180,10 @@ impl Site for Handle {
             (false, true) => Room::DiskFull,
             (false, false) => Room::Open,
         }
+    }
+
+    fn reads_alone(&self) {
+        self.0.state.lock().read_alone += 1;
     }
 
     fn readable(&self) -> Readable {

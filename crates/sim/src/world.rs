@@ -154,6 +154,8 @@ pub struct World {
     nemesis: Nemesis,
     clients: Vec<Client>,
     ready: Arc<Mutex<VecDeque<usize>>>,
+    /// Where all clients go, if they have a favourite.
+    favourite: Option<usize>,
     keys: u32,
     lease_ns: u64,
     next_element: i64,
@@ -166,6 +168,7 @@ pub struct World {
     recent: VecDeque<Timestamp>,
     installed: Installed,
     struck: BTreeMap<&'static str, u64>,
+    failures: BTreeMap<String, u64>,
     violation: Option<String>,
     trace: u64,
     events: u64,
@@ -212,6 +215,7 @@ impl World {
             nemesis: Nemesis::new(&mut rng, options.faults),
             members: (1..=options.nodes as u32).map(NodeId).collect(),
             clients: (0..options.clients).map(client).collect(),
+            favourite: options.favourite.or_else(|| rng.random_bool(0.15).then(|| rng.random_range(0..options.nodes))),
             keys: rng.random_range(2..8),
             lease_ns: rng.random_range(400..4_000) * MS,
             options,
@@ -231,6 +235,7 @@ impl World {
             recent: VecDeque::new(),
             installed: Installed::new(),
             struck: BTreeMap::new(),
+            failures: BTreeMap::new(),
             violation: None,
             trace: 0xcbf2_9ce4_8422_2325,
             events: 0,
@@ -274,6 +279,8 @@ impl World {
             verdict: self.violation.map_or(Ok(()), |why| Err(format!("seed {}: {why}", self.options.seed))),
             history: self.history,
             faults: self.struck,
+            failures: self.failures,
+            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| life.replica.is_serving())),
             trace_hash: self.trace,
             events: self.events,
         }
@@ -366,8 +373,12 @@ impl World {
             Event::KeepAlive => {
                 let Some(life) = &self.nodes[node].life else { return };
                 life.desk.keep_alive();
+                let reads = life.desk.read_alone();
                 self.push(S, whom, Event::KeepAlive);
                 self.grant(node);
+                if reads > 0 {
+                    self.step(node, |replica, now, out| replica.note_reads(now, reads, out));
+                }
             }
             Event::Alarm(key) => self.with_desk(node, |desk| desk.0.alarm(key)),
             Event::Hear(key, heard) => self.with_desk(node, |desk| desk.0.answer(key, heard)),
@@ -628,14 +639,11 @@ impl World {
     fn serve(&mut self, node: usize, serve: Serve) {
         let Some(life) = &self.nodes[node].life else { return };
         let Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline } = serve;
-        match life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16) {
-            Ok(chunk) => {
-                let reply = Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest };
-                self.send(node, 0, deadline, reply_to, Message::Answer(reply));
-            }
-            Err(meridian_mvcc::StoreError::BelowHorizon { .. }) => {}
-            Err(error) => self.fail(format!("{} cannot read: {error}", self.members[node])),
-        }
+        let reply = match life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16) {
+            Ok(chunk) => Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest },
+            Err(error) => Reply::refused(id, error),
+        };
+        self.send(node, 0, deadline, reply_to, Message::Answer(reply));
     }
 
     // ------------------------------------------------------------------------------------------------------ disks
@@ -805,7 +813,7 @@ impl World {
         }
         let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
         let Some(first) = living.first() else { return self.push(50 * MS, None, Event::Begin(client)) };
-        let own = self.clients[client].node;
+        let own = self.favourite.unwrap_or(self.clients[client].node);
         let stay = living.contains(&own) && !self.rng.random_bool(0.1);
         let node = if stay { own } else { living[self.rng.random_range(0..living.len())].max(*first) };
         let Some(life) = &self.nodes[node].life else { return };
@@ -891,6 +899,9 @@ impl World {
         let seen = std::mem::take(&mut *there.seen.lock());
         let unknown = if seen.committing { Status::Info } else { Status::Fail };
         let (status, at) = seen.ended.unwrap_or((unknown, None));
+        if let Some(why) = seen.why {
+            *self.failures.entry(why).or_default() += 1;
+        }
         there.committed += usize::from(status == Status::Ok);
         let (start, mode, node) = (there.start, there.mode, there.node);
         self.tell(|| {

@@ -88,6 +88,11 @@ pub(crate) fn explain(plan: &Plan) -> Vec<String> {
     }
 }
 
+/// A time as EXPLAIN ANALYZE shows it.
+pub(crate) fn milliseconds(nanoseconds: u64) -> String {
+    format!("{:.3} ms", nanoseconds as f64 / 1e6)
+}
+
 /// The table of a name, or 42P01.
 pub(crate) async fn table(
     engine: &Engine,

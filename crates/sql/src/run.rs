@@ -13,12 +13,15 @@ use crate::session::Session;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
-use meridian_txn::{Begin, Mode, Outcome, ReadAt};
+use meridian_txn::{Begin, Mode, Outcome, ReadAt, Times, Timings};
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
 /// How often a transaction is replayed before the client is told. It keeps its age, so it grows old and wins.
 const MOST_REPLAYS: usize = 50;
+
+/// What EXPLAIN ANALYZE takes at a time.
+const EXPLAINED_ROWS: usize = 1000;
 
 /// A statement with its parameters, and where its result is.
 pub(crate) struct Portal {
@@ -27,6 +30,8 @@ pub(crate) struct Portal {
     params: Arc<[Datum]>,
     rows: Option<Rows>,
     count: u64,
+    /// Of EXPLAIN ANALYZE.
+    timings: Option<Arc<Timings>>,
 }
 
 enum Rows {
@@ -36,11 +41,11 @@ enum Rows {
 
 impl Portal {
     pub(crate) fn new(compiled: Arc<Compiled>, params: Arc<[Datum]>) -> Self {
-        Portal { compiled: Some(compiled), statement: String::new(), params, rows: None, count: 0 }
+        Portal { compiled: Some(compiled), statement: String::new(), params, rows: None, count: 0, timings: None }
     }
 
     pub(crate) fn empty() -> Self {
-        Portal { compiled: None, statement: String::new(), params: Arc::from([]), rows: None, count: 0 }
+        Portal { compiled: None, statement: String::new(), params: Arc::from([]), rows: None, count: 0, timings: None }
     }
 
     pub(crate) fn source(&self) -> Option<&Parsed> {
@@ -108,14 +113,19 @@ impl Session {
                     self.replay(error).await?;
                 }
                 Err(error) => return Err(error),
-                Ok(chunk) => {
+                Ok(mut chunk) => {
                     let work = self.work.as_mut().expect("invariant: a statement ran in a transaction");
                     let compiled = portal.compiled.as_ref().expect("invariant: a portal that ran has a statement");
                     if chunk.done && !goes_on {
-                        work.record(compiled, &portal.params, work::checksum(&chunk.rows, &chunk.tag));
+                        let sum = checksum_of(compiled, &chunk);
+                        work.record(compiled, &portal.params, sum);
                     } else {
                         // Results in parts are not kept, so that they cannot be compared.
                         work.settled = true;
+                    }
+                    let compiled = compiled.clone();
+                    if let Some(timings) = portal.timings.take() {
+                        chunk.rows.push(vec![Datum::text(self.commit_explained(&compiled, &timings).await?)]);
                     }
                     return Ok(match &compiled.columns {
                         Some(columns) => Response::Rows {
@@ -129,6 +139,23 @@ impl Session {
             }
         }
         Err(restart("it lost against others too often"))
+    }
+
+    /// The line of EXPLAIN ANALYZE about the commit. A statement that is a transaction by itself is committed first, so that there is one to
+    /// tell of.
+    async fn commit_explained(&mut self, compiled: &Compiled, timings: &Timings) -> Result<String, SqlError> {
+        if !Self::is_write(compiled) {
+            return Ok("Commit: nothing to commit".into());
+        }
+        let alone = self.work.as_ref().is_some_and(|work| !work.explicit && work.journal.len() == 1);
+        if !alone || !self.is_alone() {
+            return Ok("Commit: when the transaction ends".into());
+        }
+        self.finish_implicit().await?;
+        let times = timings.times();
+        let [all, replication, wait] =
+            [times.commit_ns, times.replication_ns, times.commit_wait_ns].map(compile::milliseconds);
+        Ok(format!("Commit: {all} (replication {replication}, then commit wait {wait})"))
     }
 
     /// Begins the implicit transaction that a statement needs, if none is open.
@@ -214,7 +241,7 @@ impl Session {
                 Step::Ran { compiled, params, checksum } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
                     let chunk = attempt(&self.engine, &self.facts, work, &mut portal, usize::MAX).await?;
-                    if work::checksum(&chunk.rows, &chunk.tag) != *checksum {
+                    if checksum_of(compiled, &chunk) != *checksum {
                         return Ok(false);
                     }
                     work.record(compiled, params, *checksum);
@@ -269,6 +296,14 @@ impl Session {
     }
 }
 
+/// What a replay must show again. The times of EXPLAIN ANALYZE are never the same.
+fn checksum_of(compiled: &Compiled, chunk: &Chunk) -> u64 {
+    match compiled.plan {
+        Plan::Explain(..) => work::checksum(&[], &chunk.tag),
+        _ => work::checksum(&chunk.rows, &chunk.tag),
+    }
+}
+
 /// 40003
 pub(crate) fn unknown() -> SqlError {
     SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
@@ -304,9 +339,17 @@ async fn attempt(
             let mut lines = compile::explain(inner);
             if *analyze {
                 work.touched.extend(compiled.tables.iter().map(|(id, _)| *id));
-                let (rows, _, _) = run_plan(inner, work, portal, &scope, usize::MAX).await?;
+                let timings = work.txn.measure();
+                // In parts, of which each is forgotten before the next: only their number is told.
+                while !run_plan(inner, work, portal, &scope, EXPLAINED_ROWS).await?.1 {}
                 portal.rows = None;
-                lines.push(format!("Actual rows: {}", rows.len().max(portal.count as usize)));
+                lines.push(format!("Actual rows: {}", portal.count));
+                if let Some(timings) = &timings {
+                    let Times { reads, reading_ns, .. } = timings.times();
+                    let [all, reading] = [timings.elapsed_ns(), reading_ns].map(compile::milliseconds);
+                    lines.push(format!("Execution: {all} ({reads} reads from the leader: {reading})"));
+                }
+                portal.timings = timings;
             }
             let rows: Vec<Vec<Datum>> = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
             Chunk { rows, done: true, tag: "EXPLAIN".into() }

@@ -412,6 +412,11 @@ impl Session {
         self.simple = false;
     }
 
+    /// Whether nothing else shares the statement's implicit transaction: the only one of a simple query, or of what comes before Sync.
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.simple || self.queue.is_empty()
+    }
+
     /// Whether no statement of the simple query is left.
     pub(crate) fn is_last(&self) -> bool {
         self.simple && self.queue.is_empty()

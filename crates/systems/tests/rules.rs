@@ -7,7 +7,7 @@ use meridian_machine::{
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::spanner::{Effect, Message, Replica, Timer};
-use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
+use meridian_txn::locking::{Ask, Reply, Request, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Node {
                     Do::Do(Effect::Install { at, index, term, writes }) => {
                         (self.applied, self.newest) = ((index, term), at);
                         if !writes.is_empty() {
-                            self.said.push(Reply::Committed { id: 0, at });
+                            self.said.push(Reply::Committed { id: 0, at, spent: Spent::default() });
                         }
                     }
                     Do::Do(Effect::Serve { id, term, at, .. }) => {
@@ -146,7 +146,7 @@ fn serving(now: u64) -> Node {
 
 fn committed(said: &[Reply]) -> Option<Timestamp> {
     said.iter().find_map(|reply| match reply {
-        Reply::Committed { id, at } if *id > 0 => Some(*at),
+        Reply::Committed { id, at, .. } if *id > 0 => Some(*at),
         _ => None,
     })
 }
@@ -156,7 +156,7 @@ fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_p
     let mut node = serving(1_000_000 * MS);
     let term = node.read(1, "a");
     let said = node.ask(1, 2, Some(term), write("a"));
-    let [Reply::Committed { id: 0, at }] = said.as_slice() else { panic!("installed, not answered: {said:?}") };
+    let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("installed, not answered: {said:?}") };
     assert!(at.nanos >= node.reading().interval.latest);
     node.pass(2 * EPSILON);
     assert_eq!(committed(&node.said), None, "the clock's earliest has only reached the timestamp");
@@ -227,7 +227,7 @@ fn the_future_is_not_promised() {
     assert!(matches!(said.as_slice(), [Reply::Rows { at, .. }] if *at == past), "{said:?}");
     let term = node.read(3, "a");
     let said = node.ask(3, 2, Some(term), write("a"));
-    let [Reply::Committed { id: 0, at }] = said.as_slice() else { panic!("{said:?}") };
+    let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("{said:?}") };
     assert!(*at > past, "I4");
 }
 

@@ -5,9 +5,11 @@
 
 mod buffer;
 pub mod locking;
+mod timings;
 mod transaction;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
+pub use timings::{Times, Timings};
 pub use transaction::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
 };

@@ -1,9 +1,11 @@
 //! What a session sees of a transaction, whichever protocol runs it.
 
+use crate::Timings;
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on any executor.
@@ -202,6 +204,10 @@ pub trait Transaction: Send {
     /// From now on a read waits for a lock no longer than this; without one, as long as it takes. Protocols that do not lock ignore it.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         let _ = timeout;
+    }
+    /// From now on it notes where its time goes. Protocols that do not tell have none.
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        None
     }
     /// Marks a point to return to.
     fn savepoint(&mut self) -> Savepoint;

@@ -209,6 +209,8 @@ pub struct Group {
     heard_leader_at: Option<u64>,
     /// The largest timestamp that was used under the lease.
     s_max: u64,
+    /// Who is to lead next.
+    heir: Option<NodeId>,
     waiting: VecDeque<(Position, Waiting)>,
 }
 
@@ -234,6 +236,7 @@ impl Group {
             ungranted: None,
             heard_leader_at: None,
             s_max: 0,
+            heir: None,
             waiting: VecDeque::new(),
         };
         for record in restored.records {
@@ -364,8 +367,19 @@ impl Group {
         self.s_max = self.s_max.max(nanos);
     }
 
-    /// Gives up leadership as soon as every used timestamp has surely passed.
-    pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Group>) {
+    /// Whether a member could lead at once: it has nearly everything, and answers.
+    pub fn could_lead(&self, node: NodeId) -> bool {
+        const BEHIND: u64 = 100;
+        let Role::Leader { followers, .. } = &self.role else { return false };
+        let near = |progress: &Progress| {
+            progress.snapshot.is_none() && !progress.probing && progress.matched.0 + BEHIND >= self.log.last().0.0
+        };
+        followers.get(&node).is_some_and(near)
+    }
+
+    /// Gives up leadership as soon as every used timestamp has surely passed, to an heir or to whoever has most.
+    pub fn abdicate(&mut self, now: Reading, heir: Option<NodeId>, out: &mut Outbox<Group>) {
+        self.heir = heir;
         let s_max = self.s_max;
         let Role::Leader { abdicating, followers, .. } = &mut self.role else { return };
         if followers.is_empty() {
@@ -376,8 +390,8 @@ impl Group {
             out.arm(Timer::Abdicate, now.boot_ns + (s_max - now.interval.earliest) + 1);
             return;
         }
-        let heir = followers.iter().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
-        if let Some(heir) = heir {
+        let most = || followers.iter().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
+        if let Some(heir) = self.heir.filter(|heir| followers.contains_key(heir)).or_else(most) {
             for node in self.others() {
                 out.send(self.address(node), Message::TakeOver { term: self.term, heir });
             }
@@ -523,7 +537,7 @@ impl Machine for Group {
             Timer::Election if matches!(self.role, Role::Leader { .. }) => {}
             Timer::Election => self.campaign(now, self.config.members.len() == 1, out),
             Timer::Heartbeat => self.heartbeat(now, out),
-            Timer::Abdicate => self.abdicate(now, out),
+            Timer::Abdicate => self.abdicate(now, self.heir, out),
         }
     }
 

@@ -1,12 +1,13 @@
 //! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may be shown.
 
 use super::Agreed;
-use super::replica::{Effect, Message, Pending, Replica, Timer};
+use super::leadership::Workload;
+use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, Outbox};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Request};
+use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Request, Spent};
 
 impl Replica {
     pub(super) fn propose(&mut self, agreed: &Agreed) -> Option<Index> {
@@ -15,7 +16,8 @@ impl Replica {
 
     /// Draws timestamps for commits that hold their locks: timestamp and place in the log in one step (Trap A.5-4).
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        while let Some(pending) = self.ready.pop_front() {
+        while let Some(mut pending) = self.ready.pop_front() {
+            pending.drawn_ns = now.boot_ns;
             let end = self.group.lease().map_or(0, |lease| lease.granted_until);
             self.issuer.raise_ceiling(end.saturating_sub(1));
             // The log is the persisted ceiling: whatever is issued stands in it, and a new leader starts above it.
@@ -39,18 +41,18 @@ impl Replica {
 
     pub(super) fn on_event(&mut self, now: Reading, event: Event, out: &mut Outbox<Replica>) {
         match event {
-            Event::Committed { entries } => entries.into_iter().for_each(|entry| self.on_agreed(entry, out)),
+            Event::Committed { entries } => entries.into_iter().for_each(|entry| self.on_agreed(now, entry, out)),
             Event::BecameLeader { .. } => {
+                self.workload = Workload::new(now.boot_ns);
                 self.issuer = Issuer::above(self.me.0, self.agreed);
                 self.group.use_timestamp(self.agreed.nanos);
             }
             Event::LostLeadership { .. } => self.step_down(out),
             Event::SendSnapshot { to, index, term } => out.act(Effect::SendSnapshot { to, index, term }),
         }
-        let _ = now;
     }
 
-    pub(super) fn on_agreed(&mut self, entry: Entry, out: &mut Outbox<Replica>) {
+    pub(super) fn on_agreed(&mut self, now: Reading, entry: Entry, out: &mut Outbox<Replica>) {
         match Agreed::decode(&entry.payload) {
             Ok(None) => {}
             Ok(Some(Agreed::Floor { at })) => {
@@ -63,8 +65,10 @@ impl Replica {
                 self.agreed = at;
                 out.act(Effect::Install { at, writes, index: entry.index, term: entry.term });
                 self.remember(transaction, at, entry.term);
-                let asked = self.agreeing.remove(&entry.index).map(|pending| (pending.from, pending.request.id));
-                self.passing.push_back((at, transaction, asked));
+                let pending = self.agreeing.remove(&entry.index);
+                let drawn_ns = pending.as_ref().map_or(now.boot_ns, |pending| pending.drawn_ns);
+                let asked = pending.map(|pending| (pending.from, pending.request.id));
+                self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns: now.boot_ns });
             }
             Err(damaged) => out.act(Effect::Stop { why: format!("entry {}: {}", entry.index, damaged.0) }),
         }
@@ -92,20 +96,22 @@ impl Replica {
     pub(super) fn finish(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         // What is answered leaves after the slot shows it: who reads next on this node must find it (real time).
         let mut answers = Vec::new();
-        while let Some((at, transaction, _)) = self.passing.front().cloned() {
-            if !now.interval.after(at.nanos) {
-                break;
-            }
-            let (_, _, asked) = self.passing.pop_front().expect("just seen");
+        while let Some(passing) = self.passing.pop_front_if(|passing| now.interval.after(passing.at.nanos)) {
+            let Passing { at, transaction, asked, drawn_ns, agreed_ns } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
                 assert!(now.interval.after(at.nanos), "I3: commit wait");
-                answers.push((from, Reply::Committed { id, at }));
+                let spent = Spent {
+                    replication_ns: agreed_ns.saturating_sub(drawn_ns),
+                    commit_wait_ns: now.boot_ns.saturating_sub(agreed_ns),
+                };
+                answers.push((from, Reply::Committed { id, at, spent }));
             }
             self.live.remove(&transaction);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
         }
+        self.hand_over_when_drained(now, out);
         if self.group.is_leader() && !self.serving && self.passing.is_empty() && now.interval.after(self.agreed.nanos) {
             self.serving = true;
             self.visible = self.agreed;
@@ -119,8 +125,8 @@ impl Replica {
         }
         self.with_group(now, out, |group, out| group.flush(now, out));
         self.show_snapshots(now, out);
-        if let Some((at, _, _)) = self.passing.front() {
-            let left = at.nanos.saturating_sub(now.interval.earliest) + 1;
+        if let Some(passing) = self.passing.front() {
+            let left = passing.at.nanos.saturating_sub(now.interval.earliest) + 1;
             out.arm(Timer::CommitWait, now.boot_ns + left);
         }
         if !self.watching && !self.locks.is_empty() {

@@ -27,6 +27,7 @@
 //! transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod commits;
+mod leadership;
 mod records;
 mod replica;
 mod requests;

@@ -1,6 +1,7 @@
 //! One member: the switchboard between its group and, when it leads, the lock table.
 
 use super::Agreed;
+use super::leadership::Workload;
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, Machine, NodeId, Outbox, Position};
 use meridian_mvcc::{KeyRange, Write};
@@ -33,6 +34,10 @@ pub enum Timer {
     CommitWait,
     /// A look at transactions that are idle for too long.
     Idle,
+    /// A look at who asks.
+    Workload,
+    /// Transactions that are under way have had time to end.
+    HandOver,
 }
 
 /// What a replica asks of its world.
@@ -101,6 +106,19 @@ pub(super) struct Pending {
     pub(super) request: Request,
     /// Of a commit: how many of its keys are locked.
     pub(super) locked: usize,
+    /// Of a commit: when its timestamp was drawn, by the boot clock.
+    pub(super) drawn_ns: u64,
+}
+
+/// An agreed commit whose timestamp has not surely passed.
+pub(super) struct Passing {
+    pub(super) at: Timestamp,
+    pub(super) transaction: TransactionId,
+    /// Who wants to hear of it, and by which question.
+    pub(super) asked: Option<(Address, u64)>,
+    /// By the boot clock.
+    pub(super) drawn_ns: u64,
+    pub(super) agreed_ns: u64,
 }
 
 /// How many outcomes are remembered for requests that are repeated.
@@ -122,6 +140,8 @@ pub struct Replica {
     /// Leads, and everything that was agreed before it led has surely passed.
     pub(super) serving: bool,
     pub(super) locks: LockTable,
+    /// Who asks, and who is to lead therefore.
+    pub(super) workload: Workload,
     /// The timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) live: BTreeMap<TransactionId, Live>,
@@ -133,7 +153,7 @@ pub struct Replica {
     /// Proposed.
     pub(super) agreeing: BTreeMap<Index, Pending>,
     /// Agreed; in commit wait. Timestamps grow.
-    pub(super) passing: VecDeque<(Timestamp, TransactionId, Option<(Address, u64)>)>,
+    pub(super) passing: VecDeque<Passing>,
     /// Snapshots that wait until everything at or below them is visible.
     pub(super) snapshots: Vec<(Timestamp, Address, Request)>,
     /// Promised as snapshots; not agreed yet.
@@ -220,6 +240,7 @@ impl Replica {
             leader: None,
             serving: false,
             locks: LockTable::new(),
+            workload: Workload::default(),
             watching: false,
             live: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -289,7 +310,7 @@ impl Replica {
     /// Gives up leadership as soon as every timestamp that was used has surely passed, and what is under way is decided. What is asked from
     /// now on is sent to another.
     pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        self.with_group(now, out, |group, out| group.abdicate(now, out));
+        self.with_group(now, out, |group, out| group.abdicate(now, None, out));
         self.finish(now, out);
     }
 
@@ -345,7 +366,8 @@ impl Machine for Replica {
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
             Timer::Group(timer) => self.with_group(now, out, |group, out| group.on_timer(now, timer, out)),
-            Timer::CommitWait => {}
+            Timer::CommitWait | Timer::HandOver => {}
+            Timer::Workload => self.look_at_workload(now, out),
             Timer::Idle => {
                 let victims = self.locks.idle_victims(now.boot_ns);
                 self.judge(now, victims, out);

@@ -5,7 +5,7 @@ use super::replica::{Effect, Live, Message, Pending, Replica};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Outbox};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{Ask, Reply, Request, Ticket, TransactionId, Verdict};
+use meridian_txn::locking::{Ask, Reply, Request, Spent, Ticket, TransactionId, Verdict};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
@@ -16,7 +16,17 @@ impl Replica {
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
         }
         let transaction = request.transaction;
+        if !matches!(request.ask, Ask::Abort | Ask::KeepAlive) {
+            self.count(now, from.node, 1, out);
+        }
         match &request.ask {
+            // A new attempt goes to whoever is to lead: that will be a moment from now.
+            Ask::Read { .. }
+                if request.term.is_none() && !self.live.contains_key(&transaction) && self.workload.heir.is_some() =>
+            {
+                let leader = self.workload.heir.map(|(heir, _)| heir.0);
+                out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
+            }
             Ask::Abort => {
                 self.live.remove(&transaction);
                 self.forget(now, transaction, out);
@@ -45,15 +55,15 @@ impl Replica {
             Ask::Read { range, lock, .. } => {
                 let (range, lock) = (range.clone(), *lock);
                 if self.admit(from, &request, out) {
-                    self.acquire(now, Pending { from, request, locked: 0 }, range, lock, out);
+                    self.acquire(now, Pending { from, request, locked: 0, drawn_ns: 0 }, range, lock, out);
                 }
             }
             Ask::Commit { .. } => {
                 if let Some(at) = self.outcomes.get(&transaction).copied() {
                     // A repeated request: answered like the first, once that has passed (Trap A.5-11).
-                    match self.passing.iter_mut().find(|(_, passing, _)| *passing == transaction) {
-                        Some((_, _, asked)) => *asked = Some((from, id)),
-                        None => out.send(from, Message::Answer(Reply::Committed { id, at })),
+                    match self.passing.iter_mut().find(|passing| passing.transaction == transaction) {
+                        Some(passing) => passing.asked = Some((from, id)),
+                        None => out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() })),
                     }
                     return;
                 }
@@ -63,7 +73,7 @@ impl Replica {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
                 if self.admit(from, &request, out) {
-                    self.lock_writes(now, Pending { from, request, locked: 0 }, out);
+                    self.lock_writes(now, Pending { from, request, locked: 0, drawn_ns: 0 }, out);
                 }
             }
         }
@@ -140,7 +150,7 @@ impl Replica {
             // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
             // what stood at `visible`: nothing has to be agreed on.
             let (id, at) = (pending.request.id, self.visible);
-            out.send(pending.from, Message::Answer(Reply::Committed { id, at }));
+            out.send(pending.from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
             self.live.remove(&who);
             return self.forget(now, who, out);
         }
@@ -211,7 +221,7 @@ impl Replica {
     /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
     pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
         let committing = self.agreeing.values().chain(&self.ready).any(|p| p.request.transaction == transaction)
-            || self.passing.iter().any(|(_, passing, _)| *passing == transaction);
+            || self.passing.iter().any(|passing| passing.transaction == transaction);
         if !committing {
             self.pending.retain(|_, pending| pending.request.transaction != transaction);
             let verdicts = self.locks.release(transaction);

@@ -13,9 +13,10 @@
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
 //! 4. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
-use super::{Ask, Heard, Reply, Request, Room, Site, TransactionId};
+use super::{Ask, Heard, Reply, Request, Room, Site, Spent, TransactionId};
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Timings,
+    Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::NodeId;
@@ -64,13 +65,17 @@ impl<S: Site> Database for Gateway<S> {
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
         };
         let number = self.site.new_number();
+        let local = leads && read_at.is_some_and(|at| at <= slot.through);
+        if local {
+            self.site.reads_alone();
+        }
         let transaction = Session {
             site: Arc::clone(&self.site),
             mode: how.mode,
             transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
             age: how.age.unwrap_or(Age { began_ns: now.interval.latest, node: node.0, number }),
             began: now.interval,
-            local: leads && read_at.is_some_and(|at| at <= slot.through),
+            local,
             read_at,
             term: None,
             questions: 0,
@@ -78,6 +83,7 @@ impl<S: Site> Database for Gateway<S> {
             writes: Buffer::default(),
             aborted: None,
             lock_timeout: None,
+            timings: None,
         };
         Box::pin(std::future::ready(Ok(Box::new(transaction) as Box<dyn Transaction>)))
     }
@@ -107,6 +113,8 @@ struct Session<S: Site> {
     writes: Buffer,
     aborted: Option<Conflict>,
     lock_timeout: Option<Duration>,
+    /// Somebody wants to know where the time goes.
+    timings: Option<Arc<Timings>>,
 }
 
 impl<S: Site> Session<S> {
@@ -127,8 +135,20 @@ impl<S: Site> Session<S> {
         Failure::Unavailable(format!("no leader of {group} answers: are a majority of its nodes up?"))
     }
 
-    /// Reads a chunk at the leader, under a lock or at a snapshot.
+    /// Reads a chunk, and notes how long that took if anybody wants to know.
     async fn read(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+        let Some(timings) = self.timings.clone() else { return self.read_chunk(range, lock, reverse, limit).await };
+        let began_ns = timings.elapsed_ns();
+        let rows = self.read_chunk(range, lock, reverse, limit).await;
+        timings.note(|times| {
+            times.reads += 1;
+            times.reading_ns += timings.elapsed_ns() - began_ns;
+        });
+        rows
+    }
+
+    /// Reads a chunk at the leader, under a lock or at a snapshot.
+    async fn read_chunk(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
@@ -182,6 +202,8 @@ impl<S: Site> Session<S> {
                     self.aborted = Some(why.clone());
                     return Err(Failure::Aborted(why));
                 }
+                Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => return Err(Failure::BelowHorizon { oldest }),
+                Some(Heard::Reply(Reply::Broken { what, .. })) => return Err(Failure::Storage(what)),
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
                     self.lost_leader(node, leader)?;
                     site.pause(self.boot_ns() + PAUSE_NS).await;
@@ -215,15 +237,29 @@ impl<S: Site> Session<S> {
         Ok(())
     }
 
-    async fn decide(mut self: Box<Self>) -> Outcome {
+    async fn decide(self: Box<Self>) -> Outcome {
+        let timings = self.timings.clone();
+        let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
+        let (outcome, spent) = self.ask_to_commit().await;
+        if let Some(timings) = timings {
+            timings.note(|times| {
+                times.commit_ns = timings.elapsed_ns() - began_ns;
+                (times.replication_ns, times.commit_wait_ns) = (spent.replication_ns, spent.commit_wait_ns);
+            });
+        }
+        outcome
+    }
+
+    async fn ask_to_commit(mut self: Box<Self>) -> (Outcome, Spent) {
+        let untold = |outcome| (outcome, Spent::default());
         let writes = self.writes.take();
         let site = Arc::clone(&self.site);
         if let (None, Some(first)) = (self.term, writes.first()) {
             let key = KeyRange::point(first.key.clone());
             match self.read(&key, Lock::Exclusive, false, 1).await {
                 Ok(_) => {}
-                Err(Failure::Aborted(why)) => return Outcome::Aborted { why },
-                Err(_) => return Outcome::Aborted { why: Conflict::LeaderChanged },
+                Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
+                Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
             }
         }
         while site.room() == Room::Crowded {
@@ -237,8 +273,8 @@ impl<S: Site> Session<S> {
             site.holds_no_more(self.transaction);
             let request = self.request(Ask::Commit { writes: writes.clone() });
             let leader = match site.ask(node, request, self.boot_ns() + ONE_TRY_NS).await {
-                Some(Heard::Reply(Reply::Committed { at, .. })) => return Outcome::Committed { at },
-                Some(Heard::Reply(Reply::Aborted { why, .. })) => return Outcome::Aborted { why },
+                Some(Heard::Reply(Reply::Committed { at, spent, .. })) => return (Outcome::Committed { at }, spent),
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
                 Some(Heard::Waits) => {
                     (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
@@ -255,7 +291,7 @@ impl<S: Site> Session<S> {
             };
             if self.boot_ns() >= until || site.room() == Room::Closed {
                 let why = Conflict::LeaderChanged;
-                return if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } };
+                return untold(if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } });
             }
             site.heard_of_leader(node, leader.map(NodeId));
             site.pause(self.boot_ns() + PAUSE_NS).await;
@@ -323,6 +359,12 @@ impl<S: Site> Transaction for Session<S> {
 
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.lock_timeout = timeout;
+    }
+
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        let site = Arc::clone(&self.site);
+        let fresh = || Arc::new(Timings::new(move || site.now().boot_ns));
+        Some(Arc::clone(self.timings.get_or_insert_with(fresh)))
     }
 
     fn savepoint(&mut self) -> Savepoint {

@@ -2,7 +2,7 @@
 
 use crate::{Age, Conflict, Lock};
 use meridian_clock::Timestamp;
-use meridian_mvcc::{Key, KeyRange, Value, Write};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use minicbor::{Decode, Encode};
 
 /// One attempt of one transaction; never reused, because a gateway's incarnation is not.
@@ -89,6 +89,17 @@ pub enum Ask {
     KeepAlive,
 }
 
+/// Where the time of a commit went at its leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Spent {
+    /// From the timestamp to agreement: a quorum has it on disk.
+    #[n(0)]
+    pub replication_ns: u64,
+    /// From agreement until the timestamp had surely passed.
+    #[n(1)]
+    pub commit_wait_ns: u64,
+}
+
 /// The answer to the request with this number.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
@@ -120,6 +131,10 @@ pub enum Reply {
         /// The commit timestamp.
         #[n(1)]
         at: Timestamp,
+        /// Where its time went.
+        #[n(2)]
+        #[cbor(default)]
+        spent: Spent,
     },
     /// It is aborted; nothing of it happened.
     #[n(2)]
@@ -155,4 +170,48 @@ pub enum Reply {
         #[n(0)]
         id: u64,
     },
+    /// The snapshot is older than what is kept.
+    #[n(6)]
+    BelowHorizon {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// The oldest timestamp that can be read.
+        #[n(1)]
+        oldest: Timestamp,
+    },
+    /// The leader's store cannot be read.
+    #[n(7)]
+    Broken {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// The file, and what is wrong with it.
+        #[n(1)]
+        what: String,
+    },
+}
+
+impl Reply {
+    /// The question that is answered.
+    pub fn id(&self) -> u64 {
+        match self {
+            Reply::Rows { id, .. }
+            | Reply::Committed { id, .. }
+            | Reply::Aborted { id, .. }
+            | Reply::Unknown { id }
+            | Reply::NotLeader { id, .. }
+            | Reply::Waiting { id }
+            | Reply::BelowHorizon { id, .. }
+            | Reply::Broken { id, .. } => *id,
+        }
+    }
+
+    /// What is said of a read that the store refused.
+    pub fn refused(id: u64, error: StoreError) -> Reply {
+        match error {
+            StoreError::BelowHorizon { oldest } => Reply::BelowHorizon { id, oldest },
+            other => Reply::Broken { id, what: other.to_string() },
+        }
+    }
 }

@@ -60,6 +60,8 @@ pub trait Site: Send + Sync + 'static {
     /// Whether it takes writes.
     fn room(&self) -> Room;
 
+    /// A transaction reads here without asking anybody.
+    fn reads_alone(&self);
     /// The slot for readers of this node.
     fn readable(&self) -> Readable;
     /// The newest version of a key at or below a timestamp, as far as this node knows.

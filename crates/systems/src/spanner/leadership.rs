@@ -1,0 +1,96 @@
+//! Leadership follows the work: who asks most is answered fastest when he leads himself.
+//!
+//! A leader counts who asks. When most of two windows' questions came through one other node, it hands over to that node, which saves
+//! each of them a trip, and reads of its own sessions all of it.
+//!
+//! 1. No transaction is lost for it: from the decision on new attempts are sent away, and those that are under way have
+//!    [`DRAIN_NS`] to end. If one does not, everything stays as it is, and the next try waits twice as long.
+//! 2. It does not swing: a new leader stays for [`REST_NS`], and reads that sessions of the leader's own node make by themselves
+//!    count as well ([`Replica::note_reads`]).
+//!
+//! **Departure.** The papers place leaders by hand or by their directories' preference (Spanner §2.2.1).
+
+use super::replica::{Replica, Timer};
+use meridian_clock::Reading;
+use meridian_machine::{NodeId, Outbox};
+use std::collections::BTreeMap;
+
+const WINDOW_NS: u64 = 2_000_000_000;
+/// Fewer questions than this in a window are no reason for anything.
+const FEW: u64 = 50;
+/// Windows in a row.
+const WINDOWS: u32 = 2;
+const REST_NS: u64 = 10_000_000_000;
+const LONGEST_REST_NS: u64 = 600_000_000_000;
+const DRAIN_NS: u64 = 1_000_000_000;
+
+/// What a leader knows of who asks.
+#[derive(Debug, Default)]
+pub(super) struct Workload {
+    asked: BTreeMap<NodeId, u64>,
+    /// The end of the window is armed.
+    watching: bool,
+    /// Who asked most, and for how many windows now.
+    favourite: Option<(NodeId, u32)>,
+    /// Not before.
+    rests_until: u64,
+    rest_ns: u64,
+    /// Who is to lead, and until when attempts may end.
+    pub(super) heir: Option<(NodeId, u64)>,
+}
+
+impl Workload {
+    /// A leadership begins.
+    pub(super) fn new(now_ns: u64) -> Workload {
+        Workload { rests_until: now_ns + REST_NS, rest_ns: REST_NS, ..Workload::default() }
+    }
+}
+
+impl Replica {
+    /// Somebody asks.
+    pub(super) fn count(&mut self, now: Reading, node: NodeId, questions: u64, out: &mut Outbox<Replica>) {
+        *self.workload.asked.entry(node).or_default() += questions;
+        if !self.workload.watching {
+            self.workload.watching = true;
+            out.arm(Timer::Workload, now.boot_ns + WINDOW_NS);
+        }
+    }
+
+    /// Sessions of this node have read so often without asking: under the lease, at the slot.
+    pub fn note_reads(&mut self, now: Reading, reads: u64, out: &mut Outbox<Replica>) {
+        if self.serving && self.group.is_leader() {
+            self.count(now, self.me, reads, out);
+        }
+    }
+
+    /// A window ends.
+    pub(super) fn look_at_workload(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        self.workload.watching = false;
+        let asked = std::mem::take(&mut self.workload.asked);
+        let (all, most) = (asked.values().sum::<u64>(), asked.into_iter().max_by_key(|(_, questions)| *questions));
+        let favourite = most.filter(|(node, questions)| *node != self.me && all >= FEW && questions * 4 > all * 3);
+        self.workload.favourite = favourite.map(|(node, _)| match self.workload.favourite {
+            Some((before, windows)) if before == node => (node, windows + 1),
+            _ => (node, 1),
+        });
+        let rested = now.boot_ns >= self.workload.rests_until;
+        let Some((node, WINDOWS..)) = self.workload.favourite else { return };
+        if rested && self.workload.heir.is_none() && self.group.is_leader() && self.group.could_lead(node) {
+            self.workload.heir = Some((node, now.boot_ns + DRAIN_NS));
+            out.arm(Timer::HandOver, now.boot_ns + DRAIN_NS);
+        }
+    }
+
+    /// Hands over once nothing is under way.
+    pub(super) fn hand_over_when_drained(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let Some((heir, until)) = self.workload.heir else { return };
+        let drained = self.live.values().all(|live| live.doomed.is_some());
+        if drained && self.group.is_leader() {
+            self.workload = Workload::new(now.boot_ns);
+            self.with_group(now, out, |group, out| group.abdicate(now, Some(heir), out));
+        } else if now.boot_ns >= until {
+            let rest_ns = (self.workload.rest_ns * 2).min(LONGEST_REST_NS);
+            self.workload = Workload { rests_until: now.boot_ns + rest_ns, rest_ns, ..Workload::default() };
+        }
+    }
+}
