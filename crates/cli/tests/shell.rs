@@ -139,7 +139,7 @@ fn explain_analyze_tells_where_the_time_went() {
     assert!(output.status.success(), "{shown}{}", stderr(&output));
     for part in [
         "Actual rows: 2500",
-        "reads from the leader: ",
+        "Reads from the leader: 2500, ",
         "Commit: nothing to commit",
         "Actual rows: 1\n",
         "Commit: when the transaction ends",
@@ -148,7 +148,8 @@ fn explain_analyze_tells_where_the_time_went() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     // The insertion was a transaction of its own: it says what its commit took, and a disk takes some time.
-    let commit = shown.lines().find(|line| line.contains("(replication ")).unwrap_or_else(|| panic!("{shown}"));
-    let replication = commit.split("(replication ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    let commit =
+        shown.lines().find(|line| line.contains(", of which replication ")).unwrap_or_else(|| panic!("{shown}"));
+    let replication = commit.split("replication ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
     assert!(replication.parse::<f64>().expect("a number") > 0.0, "{commit}");
 }

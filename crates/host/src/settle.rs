@@ -1,7 +1,8 @@
 //! The thread that moves versions from memory to the store, lets the log go, and removes versions that are too old to be read.
 //!
 //! ```text
-//!   every second:       Recent ──▶ store, unsynced, each batch with the position up to which it is complete
+//!   every few seconds   Recent ──▶ store, unsynced, each batch with the position up to which it is complete: the longer versions wait,
+//!   or so many bytes:   the fewer pages of the store are written again and again, and the more is read from memory
 //!                       superseded versions behind the horizon (now - history) are removed, a part of the keys each time
 //!   every few seconds   store.checkpoint(), then each shard logs a checkpoint with what the store does not hold yet,
 //!   or so many bytes:   and the log frees the segments before it
@@ -22,8 +23,12 @@ use std::time::{Duration, Instant};
 /// How often.
 #[derive(Clone, Copy, Debug)]
 pub struct SettleOptions {
-    /// Between two rounds.
+    /// Between two looks.
     pub every: Duration,
+    /// Versions wait in memory for so long at most …
+    pub after: Duration,
+    /// … or until they take so many bytes.
+    pub after_bytes: usize,
     /// Between two checkpoints, if anything happened.
     pub checkpoint_every: Duration,
     /// Or after so many settled bytes.
@@ -38,9 +43,11 @@ impl Default for SettleOptions {
     fn default() -> Self {
         SettleOptions {
             every: Duration::from_secs(1),
+            after: Duration::from_secs(8),
+            after_bytes: 32 << 20,
             checkpoint_every: Duration::from_secs(10),
             checkpoint_bytes: 64 << 20,
-            batch_bytes: 4 << 20,
+            batch_bytes: 16 << 20,
             history: Duration::from_secs(600),
         }
     }
@@ -98,7 +105,7 @@ impl Drop for Settler {
 }
 
 fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Shards) {
-    let (mut settled, mut last) = (0, Instant::now());
+    let (mut settled, mut last, mut last_settled) = (0, Instant::now(), Instant::now());
     loop {
         {
             let mut stopped = shared.stopped.lock();
@@ -110,6 +117,11 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
             }
         }
         let shards = shards();
+        let waiting: usize = shards.iter().map(|shard| shard.space().recent_bytes()).sum();
+        if waiting < options.after_bytes && last_settled.elapsed() < options.after {
+            continue;
+        }
+        last_settled = Instant::now();
         for shard in &shards {
             match shard.space().settle(options.batch_bytes) {
                 Ok(bytes) => {
@@ -132,7 +144,7 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
 
 /// Removes old versions at a pace that keeps up with new ones, and costs little when there are few.
 fn collect(space: &Space, options: SettleOptions, plumbing: &Plumbing, settled_bytes: usize) -> Result<(), StoreError> {
-    const PACE_BYTES: usize = 4 << 20;
+    const PACE_BYTES: usize = 32 << 20;
     let history_ns = u64::try_from(options.history.as_nanos()).unwrap_or(u64::MAX);
     let horizon = Timestamp::end_of(plumbing.clock.now().interval.earliest.saturating_sub(history_ns));
     space.collect(horizon, history_ns / 8, PACE_BYTES + 2 * settled_bytes).map(drop)

@@ -38,6 +38,7 @@ fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Path) -
     let settle = SettleOptions {
         every: Duration::from_millis(50),
         checkpoint_every: Duration::from_millis(200),
+        after: Duration::ZERO,
         ..SettleOptions::default()
     };
     let options = Options { log_segment_bytes: 1 << 20, settle, patience, ..options.at(folder.join(node.to_string())) };

@@ -39,6 +39,7 @@ fn small(folder: &Path) -> Options {
         checkpoint_every: Duration::from_millis(20),
         checkpoint_bytes: 64 << 10,
         batch_bytes: 16 << 10,
+        after: Duration::ZERO,
         ..SettleOptions::default()
     };
     Options { log_segment_bytes: 256 << 10, settle, ..Options::alone().at(folder) }

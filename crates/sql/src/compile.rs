@@ -61,11 +61,16 @@ pub(crate) struct Compiled {
 impl Compiled {
     /// Whether a transaction that only reads can run it.
     pub(crate) fn only_reads(&self) -> bool {
-        match &self.plan {
-            Plan::Select(select) => select.lock == Lock::Shared,
-            Plan::Analytic(_) | Plan::Explain(_, false) => true,
-            _ => false,
-        }
+        only_reads(&self.plan)
+    }
+}
+
+fn only_reads(plan: &Plan) -> bool {
+    match plan {
+        Plan::Select(select) => select.lock == Lock::Shared,
+        Plan::Explain(inner, true) => only_reads(inner),
+        Plan::Analytic(_) | Plan::Explain(_, false) => true,
+        _ => false,
     }
 }
 

@@ -155,7 +155,7 @@ impl Session {
         let times = timings.times();
         let [all, replication, wait] =
             [times.commit_ns, times.replication_ns, times.commit_wait_ns].map(compile::milliseconds);
-        Ok(format!("Commit: {all} (replication {replication}, then commit wait {wait})"))
+        Ok(format!("Commit: {all}, of which replication {replication}, then commit wait {wait}"))
     }
 
     /// Begins the implicit transaction that a statement needs, if none is open.
@@ -347,7 +347,8 @@ async fn attempt(
                 if let Some(timings) = &timings {
                     let Times { reads, reading_ns, .. } = timings.times();
                     let [all, reading] = [timings.elapsed_ns(), reading_ns].map(compile::milliseconds);
-                    lines.push(format!("Execution: {all} ({reads} reads from the leader: {reading})"));
+                    lines.push(format!("Execution: {all}"));
+                    lines.push(format!("  Reads from the leader: {reads}, {reading}"));
                 }
                 portal.timings = timings;
             }

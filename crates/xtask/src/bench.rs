@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// More CPU than this burnt by others makes a row say little.
 const NOISE_CORES: f64 = 0.2;
 const MOST_TRIES: usize = 3;
+/// Longer than a new leader stays.
+const WARM_UP_SECONDS: u32 = 20;
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
@@ -46,14 +48,16 @@ pub struct Options {
 }
 
 struct Report {
-    text: String,
+    /// Each line is there as soon as it is known.
+    out: Option<std::fs::File>,
 }
 
 impl Report {
     fn line(&mut self, line: &str) {
         println!("{line}");
-        self.text += line;
-        self.text.push('\n');
+        if let Some(out) = &mut self.out {
+            let _ = std::io::Write::write_all(out, format!("{line}\n").as_bytes()); // The line stands on the screen.
+        }
     }
 }
 
@@ -78,20 +82,22 @@ pub fn run(options: &Options) -> Result<(), String> {
     // PostgreSQL runs as another user, who has to get through.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
-    let postgres = Postgres::find()?;
-    let mut report = Report { text: String::new() };
+    let create = |out: &PathBuf| std::fs::File::create(out).map_err(|error| format!("{}: {error}", out.display()));
+    let mut report = Report { out: options.out.as_ref().map(create).transpose()? };
     let latency = sync_latency(folder.path()).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     report.line(&format!("{cores} cores, Linux {}, a small write synced in {latency:?}", kernel.trim()));
-    report.line(&format!("{}; fsync on in both; pgbench -M prepared, scale {}", postgres.version(), options.scale));
+    report.line(&format!("{}; pgbench -M prepared, scale {}", version(&binary), options.scale));
     for rows in &options.rows {
         match rows.as_str() {
             "single" => {
+                let postgres = peer(&mut report)?;
                 let servers = [meridian(&binary, folder.path(), 1)?, postgres.start(folder.path(), 0)?];
                 compare(&mut report, options, &servers, &[Script::SelectOnly, Script::TpcB], folder.path())?;
             }
             "replicated" => {
+                let postgres = peer(&mut report)?;
                 report.line("three replicas: meridian's clock bound is 100 µs (one machine); PostgreSQL waits for ANY 1 of 2 standbys");
                 let three = folder.path().join("three");
                 std::fs::create_dir_all(&three).map_err(|error| error.to_string())?;
@@ -105,10 +111,19 @@ pub fn run(options: &Options) -> Result<(), String> {
             other => return Err(format!("--rows {other}: there are single, replicated, idle and flat")),
         }
     }
-    if let Some(out) = &options.out {
-        std::fs::write(out, &report.text).map_err(|error| format!("{}: {error}", out.display()))?;
-    }
     Ok(())
+}
+
+fn version(binary: &std::path::Path) -> String {
+    let output = std::process::Command::new(binary).arg("--version").output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// What is measured beside.
+fn peer(report: &mut Report) -> Result<Postgres, String> {
+    let postgres = Postgres::find()?;
+    report.line(&format!("beside {}, fsync on in both", postgres.version()));
+    Ok(postgres)
 }
 
 fn build() -> Result<PathBuf, String> {
@@ -134,6 +149,9 @@ fn compare(
         eprintln!("{}: filling tables …", server.name);
         pgbench::init(&server.target, options.scale)?;
         report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
+        // Caches fill, and leadership comes to where the clients are.
+        eprintln!("{}: warming up …", server.name);
+        pgbench::run(&server.target, Script::TpcB, 8, WARM_UP_SECONDS, folder)?;
     }
     report.line("");
     report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | disk bytes/txn | fsyncs/txn | others' cores |");
