@@ -66,6 +66,8 @@ pub struct JournalCounters {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Something was queued since the thread was last woken: to wake it for nothing costs more than most steps.
+    unheard: AtomicBool,
     full: AtomicBool,
     records: AtomicU64,
     bytes: AtomicU64,
@@ -128,12 +130,16 @@ impl Journal {
     /// A machine is gone for good: nobody needs its records.
     pub fn forget(&self, key: MachineKey) {
         self.shared.state.lock().forgotten.push(key);
+        self.shared.unheard.store(true, Ordering::Release);
         self.kick();
     }
 
     /// Something may be queued.
     pub fn kick(&self) {
-        if self.keeps {
+        if self.keeps
+            && self.shared.unheard.load(Ordering::Acquire)
+            && self.shared.unheard.swap(false, Ordering::AcqRel)
+        {
             self.shared.changed.notify_one();
         }
     }
@@ -184,6 +190,7 @@ impl Shared {
         let mut state = self.state.lock();
         if !state.stopped {
             state.queue.push(queued);
+            self.unheard.store(true, Ordering::Release);
         }
     }
 
