@@ -5,7 +5,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use meridian_txn::Age;
-use meridian_txn::locking::{self, Heard, Readable, Request, Room, Site, TransactionId};
+use meridian_txn::locking::{self, Heard, Readable, Request, Site, TransactionId};
 use std::sync::Arc;
 
 const CHUNK_BYTES: usize = 1 << 20;
@@ -54,17 +54,16 @@ impl Site for Local {
         format!("database {}'s group", self.home().space().id().database)
     }
 
-    fn room(&self) -> Room {
-        let home = self.home();
-        if home.is_closed() {
-            Room::Closed
-        } else if home.plumbing().journal.is_full() {
-            Room::DiskFull
-        } else if home.space().recent_bytes() > RECENT_BYTES {
-            Room::Crowded
-        } else {
-            Room::Open
-        }
+    fn is_closed(&self) -> bool {
+        self.home().is_closed()
+    }
+
+    fn is_full(&self) -> bool {
+        self.home().plumbing().journal.is_full()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.home().space().recent_bytes() > RECENT_BYTES
     }
 
     fn reads_alone(&self) {

@@ -60,6 +60,12 @@ pub fn scan(
     limit_rows: usize,
     limit_bytes: usize,
 ) -> Result<Chunk, StoreError> {
+    if let Some(key) = range.as_point() {
+        // What most statements ask for; what is young enough is found without the store.
+        let found = read(recent, store, space, key, at)?;
+        let rows = found.and_then(|version| Some((key.clone(), version.value?))).into_iter().collect();
+        return Ok(Chunk { rows, rest: None });
+    }
     let limit_rows = limit_rows.max(1);
     let (young, young_rest) = recent.scan(range, at, reverse, limit_rows, limit_bytes);
     let page = store.snapshot()?.scan(space, range, at, reverse, limit_rows, limit_bytes)?;

@@ -7,7 +7,7 @@ use meridian_machine::{Incarnation, NodeId};
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use meridian_store::Space;
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, Room, Site, TransactionId};
+use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, Site, TransactionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,13 +173,16 @@ impl Site for Handle {
         "the group".into()
     }
 
-    fn room(&self) -> Room {
-        let state = self.0.state.lock();
-        match (state.closed, state.disk_full) {
-            (true, _) => Room::Closed,
-            (false, true) => Room::DiskFull,
-            (false, false) => Room::Open,
-        }
+    fn is_closed(&self) -> bool {
+        self.0.state.lock().closed
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.state.lock().disk_full
+    }
+
+    fn is_crowded(&self) -> bool {
+        false // No run of the simulator writes so much.
     }
 
     fn reads_alone(&self) {

@@ -13,7 +13,7 @@
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
 //! 4. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
-use super::{Ask, Heard, Reply, Request, Room, Site, Spent, TransactionId};
+use super::{Ask, Heard, Reply, Request, Site, Spent, TransactionId};
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Timings,
     Transaction,
@@ -128,7 +128,7 @@ impl<S: Site> Session<S> {
     }
 
     fn unavailable(&self) -> Failure {
-        if self.site.room() == Room::Closed {
+        if self.site.is_closed() {
             return Failure::Unavailable("this node is shutting down: begin again once it is back".into());
         }
         let group = self.site.describe();
@@ -170,7 +170,7 @@ impl<S: Site> Session<S> {
             if now >= give_up {
                 return Err(Failure::LockTimeout);
             }
-            if now >= until || site.room() == Room::Closed {
+            if now >= until || site.is_closed() {
                 return Err(self.unavailable());
             }
             let ask = match self.mode {
@@ -262,7 +262,7 @@ impl<S: Site> Session<S> {
                 Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
             }
         }
-        while site.room() == Room::Crowded {
+        while site.is_crowded() && !site.is_closed() {
             site.pause(self.boot_ns() + PAUSE_NS).await;
         }
         let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
@@ -289,7 +289,7 @@ impl<S: Site> Session<S> {
                     Some(node.0).filter(|_| tries % TRIES != 0 && site.reaches(node))
                 }
             };
-            if self.boot_ns() >= until || site.room() == Room::Closed {
+            if self.boot_ns() >= until || site.is_closed() {
                 let why = Conflict::LeaderChanged;
                 return untold(if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } });
             }
@@ -351,7 +351,7 @@ impl<S: Site> Transaction for Session<S> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
-        if self.site.room() == Room::DiskFull {
+        if self.site.is_full() {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)

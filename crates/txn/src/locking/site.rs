@@ -34,19 +34,6 @@ pub enum Heard {
     },
 }
 
-/// Whether a node takes writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// It does.
-    Open,
-    /// Too many versions are in memory: commits wait.
-    Crowded,
-    /// The disk is full.
-    DiskFull,
-    /// The node ends: nobody answers any more.
-    Closed,
-}
-
 /// A node, as the coordinators on it see it.
 pub trait Site: Send + Sync + 'static {
     /// The time now.
@@ -57,8 +44,12 @@ pub trait Site: Send + Sync + 'static {
     fn new_number(&self) -> u64;
     /// The group, for messages.
     fn describe(&self) -> String;
-    /// Whether it takes writes.
-    fn room(&self) -> Room;
+    /// The node ends: nobody answers any more.
+    fn is_closed(&self) -> bool;
+    /// The disk is full: nothing is written any more.
+    fn is_full(&self) -> bool;
+    /// Too many versions are in memory: commits wait.
+    fn is_crowded(&self) -> bool;
 
     /// A transaction reads here without asking anybody.
     fn reads_alone(&self);
