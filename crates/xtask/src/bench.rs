@@ -149,14 +149,16 @@ fn compare(
         eprintln!("{}: filling tables …", server.name);
         pgbench::init(&server.target, options.scale)?;
         report.line(&format!("{}: filled in {:.1} s", server.name, began.elapsed().as_secs_f64()));
-        // Caches fill, and leadership comes to where the clients are.
-        eprintln!("{}: warming up …", server.name);
-        pgbench::run(&server.target, Script::TpcB, 8, WARM_UP_SECONDS, folder)?;
     }
     report.line("");
     report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | disk bytes/txn | fsyncs/txn | others' cores |");
     report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for script in scripts {
+        for server in servers {
+            // Caches fill, and leadership comes to where the clients are.
+            eprintln!("{}: {} to warm up …", server.name, script.name());
+            pgbench::run(&server.target, *script, 8, WARM_UP_SECONDS, folder)?;
+        }
         for clients in &options.clients {
             let mut tries = 0;
             let measured = loop {
