@@ -2,6 +2,7 @@
 
 mod demo;
 mod doors;
+mod lab;
 mod shell;
 mod start;
 mod workload;
@@ -54,6 +55,10 @@ enum Command {
     },
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
     Workload(workload::Command),
+    /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients saw.
+    Sim(lab::Simulation),
+    /// Judge a history of appends to lists that any client of any database wrote.
+    Check(lab::Check),
     /// Print the version.
     Version,
 }
@@ -76,6 +81,8 @@ fn main() -> ExitCode {
             Err(error) => fail(&error),
         },
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
+        Some(Command::Sim(simulation)) => simulation.run(),
+        Some(Command::Check(check)) => check.run(),
         Some(Command::Version) => {
             println!("meridian {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

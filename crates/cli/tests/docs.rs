@@ -107,3 +107,13 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
     jobs.0.push(job);
     assert!(lines.map_while(Result::ok).any(|line| line.starts_with("Ready")));
 }
+
+#[test]
+fn the_lab_runs_as_it_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for line in blocks(include_str!("../../../docs/lab.md"), "sh").concat() {
+        let output = shell(line, folder.path()).output().expect("sh runs");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{line}: {shown}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -9,8 +9,9 @@
 //! Invariants:
 //! 1. A machine hears of its positions in order, and only after the sync that covers them.
 //! 2. A failed write or sync, space apart, ends the process: nothing is known any more of what the disk holds.
-//! 3. A full disk loses nothing: the batch stays in memory and is tried again until there is room; meanwhile [`Journal::is_full`]
-//!    tells the gateways to refuse new writes.
+//! 3. A full disk loses nothing: the next segment is made ahead, and when there is no room for it [`Journal::is_full`] tells the
+//!    gateways to refuse new writes, while half a segment is left for those that are under way. If that runs out as well, the batch
+//!    stays in memory and is tried again until there is room.
 //! 4. A machine's records are released only once the checkpoint that covers them is durable itself.
 //!
 //! A node that keeps nothing has no log thread: what it persists is durable at once, for as long as the process lives.
@@ -69,6 +70,8 @@ struct Shared {
     /// Something was queued since the thread was last woken: to wake it for nothing costs more than most steps.
     unheard: AtomicBool,
     full: AtomicBool,
+    /// The store has no room, says who fills it.
+    store_full: AtomicBool,
     records: AtomicU64,
     bytes: AtomicU64,
     syncs: AtomicU64,
@@ -144,9 +147,14 @@ impl Journal {
         }
     }
 
+    /// Versions cannot be moved to the store for want of room, or can again: until then the log and memory hold them, and no more are taken.
+    pub fn set_store_full(&self, full: bool) {
+        self.shared.store_full.store(full, Ordering::Relaxed);
+    }
+
     /// True while the disk has no room.
     pub fn is_full(&self) -> bool {
-        self.shared.full.load(Ordering::Relaxed)
+        self.shared.full.load(Ordering::Relaxed) || self.shared.store_full.load(Ordering::Relaxed)
     }
 
     /// The machines whose oldest records keep space from being freed.
@@ -194,12 +202,15 @@ impl Shared {
         }
     }
 
+    /// Under load, too, the next segment is made, a piece after so many batches.
+    const AHEAD_EVERY: u32 = 8;
     const TRY_AGAIN: Duration = Duration::from_millis(100);
 
     fn run(&self, mut log: Log) {
         let mut batch: Vec<Queued> = Vec::new();
         let mut tell: Vec<(Arc<dyn Durable>, Position)> = Vec::new();
         let mut release: Vec<(MachineKey, Lsn)> = Vec::new();
+        let (mut ahead, mut batches) = (true, 0u32);
         self.note(&log);
         loop {
             {
@@ -208,11 +219,25 @@ impl Shared {
                     if state.stopped {
                         return;
                     }
-                    self.changed.wait(&mut state);
+                    if ahead || (log.is_short() && self.changed.wait_for(&mut state, Self::TRY_AGAIN).timed_out()) {
+                        break; // Nobody waits: time to make the next segment.
+                    }
+                    if !log.is_short() {
+                        self.changed.wait(&mut state);
+                    }
                 }
                 std::mem::swap(&mut batch, &mut state.queue);
                 release.extend(state.forgotten.drain(..).map(|key| (key, Lsn(u64::MAX))));
             }
+            batches += 1;
+            if batch.is_empty() || batches.is_multiple_of(Self::AHEAD_EVERY) {
+                ahead = log.prepare().unwrap_or_else(|error| end("make room", &error));
+                self.note_room(!log.is_short());
+            }
+            if batch.is_empty() && release.is_empty() {
+                continue;
+            }
+            ahead = true;
             for queued in batch.drain(..) {
                 self.records.fetch_add(1, Ordering::Relaxed);
                 self.bytes.fetch_add(queued.bytes.len() as u64, Ordering::Relaxed);
@@ -248,10 +273,8 @@ impl Shared {
         loop {
             match log.write() {
                 Ok(()) => break,
-                Err(error @ LogError::Full { .. }) => {
-                    if !self.full.swap(true, Ordering::Relaxed) {
-                        tracing::error!(%error, "writes wait for room");
-                    }
+                Err(LogError::Full { .. }) => {
+                    self.note_room(false);
                     let mut state = self.state.lock();
                     if state.stopped {
                         return false;
@@ -267,10 +290,15 @@ impl Shared {
             }
             self.syncs.fetch_add(1, Ordering::Relaxed);
         }
-        if self.full.swap(false, Ordering::Relaxed) {
-            tracing::info!("there is room again");
-        }
         true
+    }
+
+    fn note_room(&self, room: bool) {
+        match (self.full.swap(!room, Ordering::Relaxed), room) {
+            (false, false) => tracing::error!("no room for the log's next segment: writes are refused until there is"),
+            (true, true) => tracing::info!("there is room again"),
+            _ => {}
+        }
     }
 
     fn note(&self, log: &Log) {

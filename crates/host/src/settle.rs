@@ -106,6 +106,7 @@ impl Drop for Settler {
 
 fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Shards) {
     let (mut settled, mut last, mut last_settled) = (0, Instant::now(), Instant::now());
+    let mut full = false;
     loop {
         {
             let mut stopped = shared.stopped.lock();
@@ -118,10 +119,11 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
         }
         let shards = shards();
         let waiting: usize = shards.iter().map(|shard| shard.space().recent_bytes()).sum();
-        if waiting < options.after_bytes && last_settled.elapsed() < options.after {
+        if !full && waiting < options.after_bytes && last_settled.elapsed() < options.after {
             continue;
         }
         last_settled = Instant::now();
+        full = false;
         for shard in &shards {
             match shard.space().settle(options.batch_bytes) {
                 Ok(bytes) => {
@@ -130,15 +132,20 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
                         complain("remove old versions", &error);
                     }
                 }
-                Err(error) => complain("settle", &error),
+                Err(error) => {
+                    full |= matches!(error, StoreError::Full { .. });
+                    complain("settle", &error);
+                }
             }
         }
         if settled >= options.checkpoint_bytes || (settled > 0 && last.elapsed() >= options.checkpoint_every) {
             (settled, last) = (0, Instant::now());
             if let Err(error) = checkpoint(&*plumbing.store, &shards) {
+                full |= matches!(error, StoreError::Full { .. });
                 complain("checkpoint", &error);
             }
         }
+        plumbing.journal.set_store_full(full);
     }
 }
 

@@ -17,6 +17,9 @@ use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableHandle}
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// Pages kept in memory however full the disk is.
+const LEAST_CACHE_BYTES: usize = 16 << 20;
+
 pub(crate) const VERSIONS: TableDefinition<VersionKey, &[u8]> = TableDefinition::new("versions");
 const FACTS: TableDefinition<(u64, u8, &str), &[u8]> = TableDefinition::new("facts");
 /// The one file.
@@ -102,7 +105,8 @@ pub struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the store of a disk, or makes an empty one. `cache_bytes` bounds the pages kept in memory.
+    /// Opens the store of a disk, or makes an empty one. `cache_bytes` bounds the pages kept in memory; a disk that is nearly full gets
+    /// fewer, because room is kept for those that are not written yet.
     pub fn open(disk: &dyn Disk, cache_bytes: usize) -> Result<Self, StoreError> {
         let file = disk.describe(FILE);
         let refused = |what: String| StoreError::Disk { file: file.clone(), what };
@@ -116,6 +120,8 @@ impl RedbStore {
             )),
         })?;
         let place = Place { file: file.clone(), blocks: Arc::new(blocks) };
+        let free = disk.free_bytes().map_err(|error| refused(error.to_string()))?;
+        let cache_bytes = cache_bytes.min(usize::try_from(free / 2).unwrap_or(usize::MAX).max(LEAST_CACHE_BYTES));
         let database = Database::builder()
             .set_cache_size(cache_bytes)
             .create_with_backend(Backend(Arc::clone(&place.blocks)))

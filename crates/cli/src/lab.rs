@@ -1,0 +1,328 @@
+//! `meridian sim` and `meridian check`: virtual worlds from seeds, and judges of histories.
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use meridian_history::cycles::{self, Model};
+use meridian_history::{Status, read, write};
+use meridian_sim::{Faults, Options, Report, run};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// What a world runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// Two-phase locking at a leader under a timed lease, commit wait.
+    Spanner,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Everything.
+    All,
+    /// Nothing.
+    None,
+    /// Loss, repetition, delay, cuts in one direction or both.
+    Network,
+    /// Clocks that wander within their bound.
+    Clock,
+    /// Slow syncs and full disks.
+    Disk,
+    /// Crashes, power failures, pauses.
+    Process,
+}
+
+/// `meridian sim`
+#[derive(Debug, Args)]
+pub struct Simulation {
+    /// The protocol.
+    #[arg(long, value_enum, default_value = "spanner")]
+    protocol: Protocol,
+    /// One world: everything in it is drawn from this.
+    #[arg(long, default_value_t = 0, conflicts_with = "seeds")]
+    seed: u64,
+    /// Many worlds, FROM..TO.
+    #[arg(long, value_parser = range)]
+    seeds: Option<(u64, u64)>,
+    /// Worlds at once; as many as there are cores if not given.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// What may go wrong.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
+    faults: Vec<Kind>,
+    /// Nodes.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    nodes: u32,
+    /// Transactions that may write, before the faults end.
+    #[arg(long, default_value_t = 300)]
+    txns: usize,
+    /// Write what the clients saw to this file, as `check` reads it.
+    #[arg(long, conflicts_with = "seeds")]
+    history: Option<PathBuf>,
+    /// Tell what happens, line by line.
+    #[arg(long, conflicts_with = "seeds")]
+    trace: bool,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a history can be held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Claim {
+    /// There is an order that respects real time.
+    StrictSerializable,
+    /// There is an order.
+    Serializable,
+    /// Everybody reads a snapshot, and of two that write the same one fails.
+    SnapshotIsolation,
+    /// Nobody reads what did not happen, or half of it.
+    ReadCommitted,
+}
+
+/// `meridian check`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The history: one JSON object for each transaction, a line each.
+    file: PathBuf,
+    /// What it is held against.
+    #[arg(long, value_enum, default_value = "strict-serializable")]
+    model: Claim,
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let wrong = || format!("{text} is no range of seeds: FROM..TO, for example 0..1000");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let (from, to) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+    if from < to { Ok((from, to)) } else { Err(wrong()) }
+}
+
+fn faults(kinds: &[Kind]) -> Faults {
+    let has = |kind: Kind| kinds.contains(&kind) || kinds.contains(&Kind::All);
+    Faults { network: has(Kind::Network), clock: has(Kind::Clock), disk: has(Kind::Disk), process: has(Kind::Process) }
+}
+
+/// Ok, failed, unknown.
+fn counts(report: &Report) -> [u64; 3] {
+    let count = |status| report.history.iter().filter(|transaction| transaction.status == status).count() as u64;
+    [Status::Ok, Status::Fail, Status::Info].map(count)
+}
+
+/// A run; an assertion that fails on the way is a verdict, too.
+fn judged(options: Options) -> Result<Report, String> {
+    catch_unwind(AssertUnwindSafe(|| run(options))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        format!("seed {}: an assertion failed: {}", options.seed, text.unwrap_or("of which nothing is known"))
+    })
+}
+
+impl Simulation {
+    fn options(&self, seed: u64) -> Options {
+        let nodes = self.nodes as usize;
+        Options {
+            nodes,
+            clients: 2 * nodes,
+            transactions: self.txns,
+            faults: faults(&self.faults),
+            tell: self.trace.then_some(|line: &str| println!("{line}")),
+            ..Options::new(seed)
+        }
+    }
+
+    /// How to see a world again.
+    fn again(&self, seed: u64) -> String {
+        let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
+        let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
+        let Simulation { nodes, txns, .. } = self;
+        format!("meridian sim --seed {seed} --faults {} --nodes {nodes} --txns {txns} --trace", faults.join(","))
+    }
+
+    /// Runs it.
+    pub fn run(&self) -> ExitCode {
+        match self.seeds {
+            None => self.one(),
+            Some((from, to)) => self.campaign(from, to),
+        }
+    }
+
+    fn one(&self) -> ExitCode {
+        let report = match judged(self.options(self.seed)) {
+            Ok(report) => report,
+            Err(why) => {
+                eprintln!("meridian: {why}");
+                return ExitCode::FAILURE;
+            }
+        };
+        if let Some(path) = &self.history {
+            let written = File::create(path).and_then(|file| write(&report.history, BufWriter::new(file)));
+            if let Err(error) = written {
+                eprintln!("meridian: {}: {error}", path.display());
+                return ExitCode::FAILURE;
+            }
+        }
+        let [ok, failed, unknown] = counts(&report);
+        if self.json {
+            println!(
+                "{}",
+                serde_json::json!({
+                    "seed": report.seed,
+                    "verdict": report.verdict.as_ref().map_or_else(|why| why.as_str(), |()| "ok"),
+                    "ok": ok,
+                    "failed": failed,
+                    "unknown": unknown,
+                    "faults": report.faults,
+                    "failures": report.failures,
+                    "events": report.events,
+                    "virtual_ns": report.virtual_ns,
+                    "trace_hash": format!("{:016x}", report.trace_hash),
+                })
+            );
+        } else {
+            println!("world         seed {}, {} nodes, {} clients", report.seed, self.nodes, 2 * self.nodes);
+            let struck: Vec<String> = report.faults.iter().map(|(name, times)| format!("{name} {times}×")).collect();
+            println!("faults        {}", if struck.is_empty() { "none".into() } else { struck.join(", ") });
+            println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
+            for (why, times) in &report.failures {
+                println!("              {times}× {why}");
+            }
+            let seconds = report.virtual_ns as f64 / 1e9;
+            println!("time          {seconds:.1} s of the world's own, {} events", report.events);
+            println!("trace hash    {:016x}", report.trace_hash);
+            match &report.verdict {
+                Ok(()) => println!(
+                    "verdict       strictly serializable, everybody got on, nothing is left, all copies are equal"
+                ),
+                Err(why) => println!("verdict       WRONG: {why}"),
+            }
+        }
+        match report.verdict {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => {
+                eprintln!("Again: {}", self.again(self.seed));
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn campaign(&self, from: u64, to: u64) -> ExitCode {
+        let jobs = self.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let (next, began) = (AtomicU64::new(from), Instant::now());
+        let bar = ProgressBar::new(to - from);
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left  {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let sums = Mutex::new(Sums::default());
+        // What a failing assertion prints on its way would tear the bar apart; its text is in the verdict.
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= to {
+                            return;
+                        }
+                        let report = judged(self.options(seed));
+                        let mut sums = sums.lock().expect("invariant: nobody panics with sums in hand");
+                        sums.add(seed, report);
+                        bar.inc(1);
+                        if !sums.wrong.is_empty() {
+                            bar.set_message(format!("{} WRONG", sums.wrong.len()));
+                        }
+                    }
+                });
+            }
+        });
+        std::panic::set_hook(hook);
+        bar.finish_and_clear();
+        let sums = sums.into_inner().expect("invariant: nobody panics with sums in hand");
+        let seconds = began.elapsed().as_secs_f64();
+        let Sums { transactions: [ok, failed, unknown], faults, wrong, virtual_ns } = &sums;
+        let verdict = if wrong.is_empty() { "ok" } else { "wrong" };
+        if self.json {
+            println!(
+                "{}",
+                serde_json::json!({
+                    "seeds": to - from, "verdict": verdict, "ok": ok, "failed": failed, "unknown": unknown, "faults": faults,
+                    "wrong": wrong, "virtual_ns": virtual_ns, "seeds_per_second": (to - from) as f64 / seconds,
+                })
+            );
+        } else {
+            println!("seeds         {from}..{to}, {:.1} a second", (to - from) as f64 / seconds);
+            println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
+            for (name, times) in faults {
+                println!("              {times:>8} × {name}");
+            }
+            println!("time          {:.0} s of the worlds' own in {seconds:.0} s", *virtual_ns as f64 / 1e9);
+            println!("verdict       {} of {} seeds wrong", wrong.len(), to - from);
+        }
+        for (seed, why) in wrong.iter().take(10) {
+            eprintln!("{why}\nAgain: {}", self.again(*seed));
+        }
+        if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    transactions: [u64; 3],
+    faults: BTreeMap<&'static str, u64>,
+    wrong: BTreeMap<u64, String>,
+    virtual_ns: u64,
+}
+
+impl Sums {
+    fn add(&mut self, seed: u64, report: Result<Report, String>) {
+        match report {
+            Ok(report) => {
+                for (sum, count) in self.transactions.iter_mut().zip(counts(&report)) {
+                    *sum += count;
+                }
+                report.faults.iter().for_each(|(name, times)| *self.faults.entry(name).or_default() += times);
+                self.virtual_ns += report.virtual_ns;
+                if let Err(why) = report.verdict {
+                    self.wrong.insert(seed, why);
+                }
+            }
+            Err(why) => drop(self.wrong.insert(seed, why)),
+        }
+    }
+}
+
+impl Check {
+    /// Reads and judges.
+    pub fn run(&self) -> ExitCode {
+        let path = self.file.display();
+        let history = match File::open(&self.file).map_err(Into::into).and_then(|file| read(BufReader::new(file))) {
+            Ok(history) => history,
+            Err(error) => {
+                eprintln!("meridian: {path}: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let model = match self.model {
+            Claim::StrictSerializable => Model::StrictSerializable,
+            Claim::Serializable => Model::Serializable,
+            Claim::SnapshotIsolation => Model::SnapshotIsolation,
+            Claim::ReadCommitted => Model::ReadCommitted,
+        };
+        let claim = self.model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        match cycles::judge(&history, model) {
+            Ok(()) => {
+                println!("{path}: {} transactions, {claim}", history.len());
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                println!("{path}: not {claim}\n{why}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
