@@ -373,10 +373,14 @@ mod tests {
             assert!(std::time::Instant::now() < end);
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(heard.try_recv().is_err());
+        // What fits into the segments that were made before is durable; not all of it does.
+        assert!(heard.try_iter().last().unwrap_or(0) < 20);
         disk.set_full(false);
         while heard.recv_timeout(PATIENCE).unwrap() < 20 {}
-        assert!(!journal.is_full());
+        while journal.is_full() {
+            assert!(std::time::Instant::now() < end, "there is room again");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]
