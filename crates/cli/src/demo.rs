@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -93,21 +94,30 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
     } else {
         let (of_signal, handle) = (cluster.clone(), runtime.handle().clone());
         let folder = temporary.as_ref().map(|temporary| temporary.path().to_owned());
-        std::thread::spawn(move || {
+        let told = Arc::new(AtomicBool::new(false));
+        let tell = told.clone();
+        let ending = std::thread::spawn(move || {
             handle.block_on(stop.wait());
+            tell.store(true, Ordering::SeqCst);
             of_signal.close();
             // What is left behind is only a folder for temporary files.
             let _ = folder.map(std::fs::remove_dir_all);
             std::process::exit(0);
         });
-        match Remote::open(runtime.handle().clone(), &cluster.url()) {
+        let code = match Remote::open(runtime.handle().clone(), &cluster.url()) {
             Ok(remote) => {
                 let of_shell = cluster.clone();
                 let extension = Box::new(move |argument: &str| command(&of_shell, argument));
                 Shell::new(Box::new(remote)).with_extension(extension).run(&options.shell)
             }
+            Err(_) if told.load(Ordering::SeqCst) => ExitCode::SUCCESS,
             Err(error) => fail(&error),
+        };
+        if told.load(Ordering::SeqCst) {
+            // A signal ended it: whoever heard it ends the process, when everything is closed.
+            let _ = ending.join();
         }
+        code
     };
     cluster.close();
     code
