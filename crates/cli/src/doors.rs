@@ -72,9 +72,9 @@ impl Doors {
         Ok(Doors { sql, http, stop, tasks })
     }
 
-    /// Closes them at once, as a crash would.
-    pub fn kill(mut self) {
-        self.tasks.abort_all();
+    /// Closes them at once, as a crash would: no session hears anything more.
+    pub async fn kill(mut self) {
+        self.tasks.shutdown().await;
     }
 
     /// Closes them: statements under way finish first.

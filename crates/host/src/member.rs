@@ -21,14 +21,14 @@ use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::Reading;
 use meridian_log::MachineKey;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, Role, ShardId};
-use meridian_mvcc::{KeyRange, StoreError, Write};
+use meridian_mvcc::{StoreError, Write};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_store::Space;
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Effect, Message, Replica, newest};
+use meridian_systems::spanner::{Effect, Message, Replica, Serve, newest};
 use meridian_txn::Age;
 use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, TransactionId};
 use parking_lot::{Mutex, RwLock};
@@ -305,7 +305,7 @@ impl MemberHome {
         }
         let holding: Vec<(NodeId, TransactionId, Age)> = self.holding.lock().values().copied().collect();
         for (node, transaction, age) in holding {
-            self.tell(node, Request { transaction, age, id: 0, term: None, ask: Ask::KeepAlive });
+            self.tell(node, Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive });
         }
     }
 
@@ -350,10 +350,11 @@ impl MemberHome {
     }
 
     /// Reads for a session of another node, and answers it.
-    fn serve(&self, to: Address, id: u64, term: u64, at: Timestamp, what: Wanted) {
+    fn serve(&self, what: Serve) {
+        let Serve { reply_to: to, id, footing, at, .. } = what;
         let found = self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES);
         let reply = match found {
-            Ok(chunk) => Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest },
+            Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
             Err(error) => {
                 tracing::warn!(%error, "refused a read for another node");
                 Reply::refused(id, error)
@@ -364,14 +365,6 @@ impl MemberHome {
             peers.flush(to.node);
         }
     }
-}
-
-/// What another node's session wants to read.
-struct Wanted {
-    range: KeyRange,
-    reverse: bool,
-    limit_rows: u32,
-    deadline: Option<u64>,
 }
 
 impl Settles for MemberShard {
@@ -436,14 +429,14 @@ impl World<Replica> for MemberHome {
                     self.leader.store(leader.0, Ordering::Relaxed);
                 }
             }
-            Effect::Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline } => match reply_to.role {
-                Role::Coordinator(number) if reply_to.node == self.me => {
-                    self.wake(number, id, Heard::Read { term, at, deadline });
+            Effect::Serve(what) => match what.reply_to.role {
+                Role::Coordinator(number) if what.reply_to.node == self.me => {
+                    let Serve { id, footing, at, deadline, .. } = what;
+                    self.wake(number, id, Heard::Read { footing, at, deadline });
                 }
                 _ => {
-                    let wanted = Wanted { range, reverse, limit_rows, deadline };
                     if let Some(this) = self.this.upgrade() {
-                        self.plumbing.readers.run(move || this.world().serve(reply_to, id, term, at, wanted));
+                        self.plumbing.readers.run(move || this.world().serve(what));
                     }
                 }
             },

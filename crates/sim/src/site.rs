@@ -76,7 +76,7 @@ impl Desk {
         let mut state = self.state.lock();
         let holding: Vec<_> = state.holding.values().copied().collect();
         for (node, transaction, age) in holding {
-            let request = Request { transaction, age, id: 0, term: None, ask: Ask::KeepAlive };
+            let request = Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive };
             state.wishes.push(Wish::Ask(node, request));
         }
     }

@@ -19,7 +19,7 @@ use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outb
 use meridian_mvcc::KeyRange;
 use meridian_replication::group::Index;
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Effect, Message, Replica, Timer};
+use meridian_systems::spanner::{Effect, Message, Replica, Serve, Timer};
 use meridian_txn::locking::{Heard, Reply};
 use meridian_txn::{Mode, ReadAt};
 use parking_lot::Mutex;
@@ -90,18 +90,6 @@ enum Event {
     Strobe,
     Begin(usize),
     Poll(usize),
-}
-
-/// A read for a coordinator of another node.
-struct Serve {
-    reply_to: Address,
-    id: u64,
-    term: u64,
-    at: Timestamp,
-    range: KeyRange,
-    reverse: bool,
-    limit_rows: u32,
-    deadline: Option<u64>,
 }
 
 /// Whom an event is for: a node, in one of its lives or in whichever it is.
@@ -542,16 +530,16 @@ impl World {
                 }
                 life.space.install(at, &writes, index.0, term.0);
             }
-            Effect::Serve { reply_to, id, term, mut at, range, reverse, limit_rows, deadline } => {
+            Effect::Serve(mut serve) => {
                 if self.options.defect == Some(Defect::ReadOneBefore) {
-                    at = Timestamp { nanos: at.nanos.saturating_sub(1), ..at };
+                    serve.at.nanos = serve.at.nanos.saturating_sub(1);
                 }
-                match reply_to.role {
-                    Role::Coordinator(number) if reply_to.node == self.members[node] => {
-                        self.push(0, whom, Event::Hear((number, id), Heard::Read { term, at, deadline }));
+                match serve.reply_to.role {
+                    Role::Coordinator(number) if serve.reply_to.node == self.members[node] => {
+                        let Serve { id, footing, at, deadline, .. } = serve;
+                        self.push(0, whom, Event::Hear((number, id), Heard::Read { footing, at, deadline }));
                     }
                     _ => {
-                        let serve = Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline };
                         let after = self.rng.random_range(0..MS);
                         self.push(after, whom, Event::Serve(Box::new(serve)));
                     }
@@ -638,9 +626,9 @@ impl World {
 
     fn serve(&mut self, node: usize, serve: Serve) {
         let Some(life) = &self.nodes[node].life else { return };
-        let Serve { reply_to, id, term, at, range, reverse, limit_rows, deadline } = serve;
+        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, deadline } = serve;
         let reply = match life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16) {
-            Ok(chunk) => Reply::Rows { id, term, at, rows: chunk.rows, rest: chunk.rest },
+            Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
             Err(error) => Reply::refused(id, error),
         };
         self.send(node, 0, deadline, reply_to, Message::Answer(reply));

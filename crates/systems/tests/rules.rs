@@ -6,8 +6,8 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_systems::spanner::{Effect, Message, Replica, Timer};
-use meridian_txn::locking::{Ask, Reply, Request, Spent, TransactionId};
+use meridian_systems::spanner::{Effect, Message, Replica, Serve, Timer};
+use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
 use std::collections::BTreeMap;
 
@@ -82,8 +82,8 @@ impl Node {
                             self.said.push(Reply::Committed { id: 0, at, spent: Spent::default() });
                         }
                     }
-                    Do::Do(Effect::Serve { id, term, at, .. }) => {
-                        self.said.push(Reply::Rows { id, term, at, rows: Vec::new(), rest: None });
+                    Do::Do(Effect::Serve(Serve { id, footing, at, .. })) => {
+                        self.said.push(Reply::Rows { id, footing, at, rows: Vec::new(), rest: None });
                     }
                     _ => {}
                 }
@@ -112,21 +112,21 @@ impl Node {
         self.now = end;
     }
 
-    fn ask(&mut self, number: u64, id: u64, term: Option<u64>, ask: Ask) -> Vec<Reply> {
+    fn ask(&mut self, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
         let transaction = TransactionId { node: 9, incarnation: 1, number };
         let age = Age { began_ns: number, node: 9, number };
-        let request = Request { transaction, age, id, term, ask };
+        let request = Request { transaction, age, id, footing, ask };
         self.said.clear();
         self.step(|replica, now, out| replica.on_message(now, client(), Message::Ask(request), out));
         std::mem::take(&mut self.said)
     }
 
-    /// Reads a key under a lock and says in which leadership.
-    fn read(&mut self, number: u64, key: &str) -> u64 {
+    /// Reads a key under a lock and says what that lock stands on.
+    fn read(&mut self, number: u64, key: &str) -> Footing {
         let range = KeyRange::point(Key::from(key));
         let read = Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1 };
         match self.ask(number, 1, None, read).as_slice() {
-            [Reply::Rows { term, .. }] => *term,
+            [Reply::Rows { footing, .. }] => *footing,
             other => panic!("{other:?}"),
         }
     }
@@ -154,8 +154,8 @@ fn committed(said: &[Reply]) -> Option<Timestamp> {
 #[test]
 fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_passed() {
     let mut node = serving(1_000_000 * MS);
-    let term = node.read(1, "a");
-    let said = node.ask(1, 2, Some(term), write("a"));
+    let footing = node.read(1, "a");
+    let said = node.ask(1, 2, Some(footing), write("a"));
     let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("installed, not answered: {said:?}") };
     assert!(at.nanos >= node.reading().interval.latest);
     node.pass(2 * EPSILON);
@@ -168,51 +168,51 @@ fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_p
 #[test]
 fn a_repeated_commit_has_the_same_timestamp_also_after_a_restart() {
     let mut node = serving(1_000_000 * MS);
-    let term = node.read(1, "a");
-    node.ask(1, 2, Some(term), write("a"));
+    let footing = node.read(1, "a");
+    node.ask(1, 2, Some(footing), write("a"));
     node.pass(20 * MS);
     let at = committed(&node.said).expect("it committed");
-    assert_eq!(committed(&node.ask(1, 3, Some(term), write("a"))), Some(at));
+    assert_eq!(committed(&node.ask(1, 3, Some(footing), write("a"))), Some(at));
     // The store has everything, the log still has it too.
     node.boot(node.now + MS, node.applied);
     node.pass(20 * MS);
-    assert_eq!(committed(&node.ask(1, 4, Some(term), write("a"))), Some(at));
+    assert_eq!(committed(&node.ask(1, 4, Some(footing), write("a"))), Some(at));
 }
 
 #[test]
 fn what_the_log_no_longer_tells_is_unknown_never_aborted() {
     let mut node = serving(1_000_000 * MS);
-    let term = node.read(1, "a");
-    node.ask(1, 2, Some(term), write("a"));
+    let footing = node.read(1, "a");
+    node.ask(1, 2, Some(footing), write("a"));
     node.pass(20 * MS);
     node.disk = vec![Record::Base { index: node.applied.0, term: node.applied.1 }];
     node.boot(node.now + MS, node.applied);
     node.pass(20 * MS);
-    assert_eq!(node.ask(1, 3, Some(term), write("a")), [Reply::Unknown { id: 3 }]);
+    assert_eq!(node.ask(1, 3, Some(footing), write("a")), [Reply::Unknown { id: 3 }]);
 }
 
 #[test]
 fn locks_of_an_earlier_leadership_are_void() {
     let mut node = serving(1_000_000 * MS);
-    let term = node.read(1, "a");
+    let footing = node.read(1, "a");
     node.boot(node.now + MS, Default::default());
     node.pass(20 * MS);
     let why = Conflict::LeaderChanged;
-    assert_eq!(node.ask(1, 2, Some(term), write("a")), [Reply::Aborted { id: 2, why }]);
+    assert_eq!(node.ask(1, 2, Some(footing), write("a")), [Reply::Aborted { id: 2, why }]);
 }
 
 #[test]
 fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
     let mut node = serving(1_000_000 * MS);
-    let term = node.read(1, "a");
-    node.ask(1, 2, Some(term), write("a"));
+    let footing = node.read(1, "a");
+    node.ask(1, 2, Some(footing), write("a"));
     node.pass(20 * MS);
     let before = committed(&node.said).expect("it committed");
     node.boot(node.now - 500 * MS, Default::default());
     assert!(!node.replica.as_ref().is_some_and(Replica::is_serving), "what was inherited has not passed yet");
     node.pass(600 * MS);
-    let term = node.read(2, "a");
-    node.ask(2, 2, Some(term), write("a"));
+    let footing = node.read(2, "a");
+    node.ask(2, 2, Some(footing), write("a"));
     node.pass(20 * MS);
     assert!(committed(&node.said).expect("it committed") > before);
 }
@@ -225,8 +225,8 @@ fn the_future_is_not_promised() {
     let past = Timestamp::end_of(node.now);
     let said = node.ask(2, 1, None, snapshot(past));
     assert!(matches!(said.as_slice(), [Reply::Rows { at, .. }] if *at == past), "{said:?}");
-    let term = node.read(3, "a");
-    let said = node.ask(3, 2, Some(term), write("a"));
+    let footing = node.read(3, "a");
+    let said = node.ask(3, 2, Some(footing), write("a"));
     let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("{said:?}") };
     assert!(*at > past, "I4");
 }
@@ -240,8 +240,8 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
     node.disk.clear(); // the store is checkpointed and the log let go
     node.boot(node.now - 500 * MS, node.applied);
     node.pass(600 * MS);
-    let term = node.read(2, "a");
-    node.ask(2, 2, Some(term), write("a"));
+    let footing = node.read(2, "a");
+    node.ask(2, 2, Some(footing), write("a"));
     node.pass(20 * MS);
     assert!(committed(&node.said).expect("it committed") > promised, "I4");
 }
@@ -249,22 +249,47 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
 #[test]
 fn a_commit_of_nothing_adds_nothing_to_the_log() {
     let mut node = serving(1_000_000 * MS);
-    let term = node.read(1, "a");
+    let footing = node.read(1, "a");
     let before = node.disk.len();
-    let said = node.ask(1, 2, Some(term), Ask::Commit { writes: Vec::new() });
+    let said = node.ask(1, 2, Some(footing), Ask::Commit { writes: Vec::new() });
     assert!(matches!(said.as_slice(), [Reply::Committed { id: 2, .. }]), "{said:?}");
     assert_eq!(node.disk.len(), before);
     node.read(2, "a"); // its lock is free
 }
 
 #[test]
+fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
+    let mut node = serving(1_000_000 * MS);
+    let read = || {
+        let range = KeyRange::point(Key::from("a"));
+        Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1 }
+    };
+    let nothing = || Ask::Commit { writes: Vec::new() };
+    // The first question was lost on its way, and asked again.
+    let [Reply::Rows { footing, .. }] = node.ask(1, 2, None, read())[..] else { panic!("its lock is free") };
+    let at = committed(&node.ask(1, 3, Some(footing), nothing())).expect("it committed");
+    let later = node.read(2, "b");
+    node.ask(2, 2, Some(later), write("b"));
+    node.pass(20 * MS);
+    // Now it comes. Whoever asked has not heard that it is committed, and asks again.
+    assert_eq!(node.ask(1, 1, None, read()), []);
+    assert_eq!(committed(&node.ask(1, 4, Some(footing), nothing())), Some(at), "not of now: it read earlier");
+    // An attempt that was given up can be born again, but what it asked for in its first life is void.
+    let footing = node.read(3, "c");
+    node.ask(3, 2, Some(footing), Ask::Abort);
+    node.read(3, "c");
+    let why = Conflict::Expired;
+    assert_eq!(node.ask(3, 3, Some(footing), write("c")), [Reply::Aborted { id: 3, why }]);
+}
+
+#[test]
 fn a_commit_of_very_many_keys_needs_no_deep_stack() {
     let run = || {
         let mut node = serving(1_000_000 * MS);
-        let term = node.read(1, "a");
+        let footing = node.read(1, "a");
         let key = |number: u32| Key::from(number.to_be_bytes().to_vec());
         let writes = (0..50_000).map(|number| Write { key: key(number), value: None }).collect();
-        node.ask(1, 2, Some(term), Ask::Commit { writes });
+        node.ask(1, 2, Some(footing), Ask::Commit { writes });
         node.pass(20 * MS);
         assert!(committed(&node.said).is_some());
     };

@@ -107,8 +107,8 @@ impl Cluster {
         let living = nodes.iter().flatten().count();
         let Some(killed) = nodes[at].take() else { return Err(format!("node {} is down already", at + 1)) };
         drop(nodes);
+        self.runtime.block_on(killed.doors.kill());
         let _in_runtime = self.runtime.enter();
-        killed.doors.kill();
         killed.house.kill();
         let rest = match living - 1 {
             2 => "The other two are a majority: go on, after a few seconds at most.",

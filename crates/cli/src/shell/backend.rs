@@ -52,6 +52,8 @@ pub trait Backend {
     fn database(&self) -> &str;
     /// Where the session stands.
     fn state(&self) -> State;
+    /// Looks whether the server is still there; if not, the next statement connects again.
+    fn look(&mut self) {}
     /// Goes to another database.
     fn connect(&mut self, database: &str) -> Result<(), String>;
     /// One line that says what this is.

@@ -63,6 +63,7 @@ impl Shell {
                 Some(extension) => match extension(argument) {
                     Ok(text) => {
                         self.print(&format!("{}\n", text.trim_end()));
+                        self.backend.look(); // It may have killed the node that this session is on.
                         Ok(())
                     }
                     Err(error) => self.complain(&error),

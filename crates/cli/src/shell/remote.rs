@@ -194,6 +194,12 @@ impl Backend for Remote {
         self.state
     }
 
+    fn look(&mut self) {
+        if self.runtime.block_on(self.client.simple_query("")).is_err_and(|error| error.as_db_error().is_none()) {
+            self.state = State::Idle;
+        }
+    }
+
     fn connect(&mut self, database: &str) -> Result<(), String> {
         let mut config = self.config.clone();
         config.dbname(database);

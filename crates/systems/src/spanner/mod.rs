@@ -33,4 +33,4 @@ mod replica;
 mod requests;
 
 pub use records::{Agreed, Damaged};
-pub use replica::{Effect, Message, Replica, Timer, newest};
+pub use replica::{Effect, Message, Replica, Serve, Timer, newest};

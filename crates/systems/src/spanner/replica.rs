@@ -7,7 +7,7 @@ use meridian_machine::{Address, Machine, NodeId, Outbox, Position};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Record, Restored, Term};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{LockTable, Readable, Reply, Request, Ticket, TransactionId};
+use meridian_txn::locking::{Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,6 +40,27 @@ pub enum Timer {
     HandOver,
 }
 
+/// A read that is to be answered with [`Reply::Rows`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serve {
+    /// Who asked.
+    pub reply_to: Address,
+    /// The question.
+    pub id: u64,
+    /// What the attempt's locks stand on.
+    pub footing: Footing,
+    /// The snapshot.
+    pub at: Timestamp,
+    /// What to read.
+    pub range: KeyRange,
+    /// From its end backwards.
+    pub reverse: bool,
+    /// At most so many rows.
+    pub limit_rows: u32,
+    /// The answer is true only if it leaves while `now.latest` is below this.
+    pub deadline: Option<u64>,
+}
+
 /// What a replica asks of its world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -54,25 +75,8 @@ pub enum Effect {
         /// Its term.
         term: Term,
     },
-    /// Read, and answer with [`Reply::Rows`].
-    Serve {
-        /// Who asked.
-        reply_to: Address,
-        /// The question.
-        id: u64,
-        /// The leadership that answers.
-        term: u64,
-        /// The snapshot.
-        at: Timestamp,
-        /// What to read.
-        range: KeyRange,
-        /// From its end backwards.
-        reverse: bool,
-        /// At most so many rows.
-        limit_rows: u32,
-        /// The answer is true only if it leaves while `now.latest` is below this.
-        deadline: Option<u64>,
-    },
+    /// Read, and answer.
+    Serve(Serve),
     /// Publish for readers of this node.
     Readable(Readable),
     /// Publish for whoever wants to ask: the leader that this member has heard of.
@@ -95,6 +99,8 @@ pub enum Effect {
 
 /// An attempt that asked this leadership something.
 pub(super) struct Live {
+    /// The number of its birth here.
+    pub(super) birth: u64,
     /// Why it cannot go on, if it cannot.
     pub(super) doomed: Option<Conflict>,
     /// Its newest question: what is older and arrives later is not answered.
@@ -145,6 +151,8 @@ pub struct Replica {
     /// The timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) live: BTreeMap<TransactionId, Live>,
+    /// How many attempts this life of the member has seen begin.
+    pub(super) births: u64,
     /// Requests that wait for a lock.
     pub(super) pending: BTreeMap<Ticket, Pending>,
     pub(super) next_ticket: Ticket,
@@ -243,6 +251,7 @@ impl Replica {
             workload: Workload::default(),
             watching: false,
             live: BTreeMap::new(),
+            births: 0,
             pending: BTreeMap::new(),
             next_ticket: 0,
             ready: VecDeque::new(),

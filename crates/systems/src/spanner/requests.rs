@@ -1,11 +1,11 @@
 //! What coordinators ask of a leader: locks, reads, commits, snapshots; and who has to wait or to give way.
 
 use super::Agreed;
-use super::replica::{Effect, Live, Message, Pending, Replica};
+use super::replica::{Effect, Live, Message, Pending, Replica, Serve};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Outbox};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{Ask, Reply, Request, Spent, Ticket, TransactionId, Verdict};
+use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
@@ -22,7 +22,9 @@ impl Replica {
         match &request.ask {
             // A new attempt goes to whoever is to lead: that will be a moment from now.
             Ask::Read { .. }
-                if request.term.is_none() && !self.live.contains_key(&transaction) && self.workload.heir.is_some() =>
+                if request.footing.is_none()
+                    && !self.live.contains_key(&transaction)
+                    && self.workload.heir.is_some() =>
             {
                 let leader = self.workload.heir.map(|(heir, _)| heir.0);
                 out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
@@ -68,8 +70,10 @@ impl Replica {
                     return;
                 }
                 // One that names no leadership cannot be told from its own echo: gateways name one always.
-                let strange = !self.live.contains_key(&transaction);
-                if strange && request.term.is_some_and(|term| term <= self.forgotten.0) {
+                if let Some(footing) = request.footing
+                    && footing.term <= self.forgotten.0
+                    && self.live.get(&transaction).is_none_or(|live| live.birth != footing.birth)
+                {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
                 if self.admit(from, &request, out) {
@@ -112,11 +116,14 @@ impl Replica {
     /// Whether the attempt may go on here; if not, it is told why.
     pub(super) fn admit(&mut self, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
         let newest = request.id;
-        let why = match (request.term, self.live.get_mut(&request.transaction)) {
-            (Some(term), _) if term != self.group.term().0 => Some(Conflict::LeaderChanged),
+        let why = match (request.footing, self.live.get_mut(&request.transaction)) {
+            (Some(footing), _) if footing.term != self.group.term().0 => Some(Conflict::LeaderChanged),
             (Some(_), None) => Some(Conflict::Expired),
+            (Some(footing), Some(live)) if footing.birth != live.birth => Some(Conflict::Expired),
+            (None, None) if self.outcomes.contains_key(&request.transaction) => return false, // It has ended.
             (None, None) => {
-                self.live.insert(request.transaction, Live { doomed: None, newest });
+                self.births += 1;
+                self.live.insert(request.transaction, Live { birth: self.births, doomed: None, newest });
                 None
             }
             (_, Some(live)) => {
@@ -152,6 +159,7 @@ impl Replica {
             let (id, at) = (pending.request.id, self.visible);
             out.send(pending.from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
             self.live.remove(&who);
+            self.remember(who, at, self.group.term());
             return self.forget(now, who, out);
         }
         self.locks.committing(who);
@@ -195,7 +203,8 @@ impl Replica {
         for verdict in verdicts {
             match verdict {
                 Verdict::Granted(ticket) => {
-                    let mut pending = self.pending.remove(&ticket).expect("who is granted something asked for it");
+                    // One verdict may end an attempt that a later one grants something: that is free again by now.
+                    let Some(mut pending) = self.pending.remove(&ticket) else { continue };
                     match &pending.request.ask {
                         Ask::Read { .. } => self.serve(pending.from, &pending.request, Timestamp::MAX, None, out),
                         _ => {
@@ -242,15 +251,16 @@ impl Replica {
         else {
             unreachable!("only reads are served")
         };
-        out.act(Effect::Serve {
+        let birth = self.live.get(&request.transaction).map_or(0, |live| live.birth);
+        out.act(Effect::Serve(Serve {
             reply_to: to,
             id: request.id,
-            term: self.group.term().0,
+            footing: Footing { term: self.group.term().0, birth },
             at,
             range: range.clone(),
             reverse: *reverse,
             limit_rows: *limit_rows,
             deadline,
-        });
+        }));
     }
 }

@@ -13,7 +13,7 @@
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
 //! 4. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
-use super::{Ask, Heard, Reply, Request, Site, Spent, TransactionId};
+use super::{Ask, Footing, Heard, Reply, Request, Site, Spent, TransactionId};
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Timings,
     Transaction,
@@ -77,7 +77,7 @@ impl<S: Site> Database for Gateway<S> {
             began: now.interval,
             local,
             read_at,
-            term: None,
+            footing: None,
             questions: 0,
             leader: None,
             writes: Buffer::default(),
@@ -105,8 +105,8 @@ struct Session<S: Site> {
     read_at: Option<Timestamp>,
     /// Everything at or below the snapshot is installed here, and nothing more will appear.
     local: bool,
-    /// The leadership that holds this attempt's locks.
-    term: Option<u64>,
+    /// What this attempt's locks stand on.
+    footing: Option<Footing>,
     questions: u64,
     /// Who holds this attempt's locks.
     leader: Option<NodeId>,
@@ -120,7 +120,7 @@ struct Session<S: Site> {
 impl<S: Site> Session<S> {
     fn request(&mut self, ask: Ask) -> Request {
         self.questions += 1;
-        Request { transaction: self.transaction, age: self.age, id: self.questions, term: self.term, ask }
+        Request { transaction: self.transaction, age: self.age, id: self.questions, footing: self.footing, ask }
     }
 
     fn boot_ns(&self) -> u64 {
@@ -186,15 +186,15 @@ impl<S: Site> Session<S> {
             match site.ask(node, request, (now + ONE_TRY_NS).min(give_up)).await {
                 None if self.boot_ns() >= give_up => {}
                 Some(Heard::Waits) => (until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
-                Some(Heard::Reply(Reply::Rows { term, at, rows, rest, .. })) => {
-                    self.note(term, at);
+                Some(Heard::Reply(Reply::Rows { footing, at, rows, rest, .. })) => {
+                    self.note(footing, at);
                     return Ok(Rows { rows, rest });
                 }
-                Some(Heard::Read { term, at, deadline }) => {
+                Some(Heard::Read { footing, at, deadline }) => {
                     let chunk = site.scan(range, at, reverse, limit).map_err(of_store)?;
                     let latest = site.now().interval.latest;
                     if deadline.is_none_or(|deadline| latest < deadline) {
-                        self.note(term, at);
+                        self.note(footing, at);
                         return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
                     }
                 }
@@ -218,9 +218,9 @@ impl<S: Site> Session<S> {
         }
     }
 
-    fn note(&mut self, term: u64, at: Timestamp) {
+    fn note(&mut self, footing: Footing, at: Timestamp) {
         match self.mode {
-            Mode::ReadWrite => self.term = Some(term),
+            Mode::ReadWrite => self.footing = Some(footing),
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
     }
@@ -230,7 +230,7 @@ impl<S: Site> Session<S> {
         self.site.heard_of_leader(asked, leader.map(NodeId));
         self.site.holds_no_more(self.transaction);
         self.leader = None;
-        if self.term.is_some() {
+        if self.footing.is_some() {
             self.aborted = Some(Conflict::LeaderChanged);
             return Err(Failure::Aborted(Conflict::LeaderChanged));
         }
@@ -254,7 +254,7 @@ impl<S: Site> Session<S> {
         let untold = |outcome| (outcome, Spent::default());
         let writes = self.writes.take();
         let site = Arc::clone(&self.site);
-        if let (None, Some(first)) = (self.term, writes.first()) {
+        if let (None, Some(first)) = (self.footing, writes.first()) {
             let key = KeyRange::point(first.key.clone());
             match self.read(&key, Lock::Exclusive, false, 1).await {
                 Ok(_) => {}

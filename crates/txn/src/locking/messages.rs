@@ -19,6 +19,18 @@ pub struct TransactionId {
     pub number: u64,
 }
 
+/// What an attempt's locks stand on: one birth of it in one leadership. Locks of another leadership are void (Trap A.5-7); so are those
+/// of another birth: the attempt had ended, and an old question of it that came late began it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Footing {
+    /// The leadership.
+    #[n(0)]
+    pub term: u64,
+    /// Its own number for the attempt; 0 for whom nothing is locked.
+    #[n(1)]
+    pub birth: u64,
+}
+
 /// A coordinator's question.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Request {
@@ -31,9 +43,9 @@ pub struct Request {
     /// The number of the question; its answer bears it.
     #[n(2)]
     pub id: u64,
-    /// The leadership that answered the attempt's first question: locks of another one are void (Trap A.5-7).
+    /// What the answer to the attempt's first question stood on; none before that.
     #[n(3)]
-    pub term: Option<u64>,
+    pub footing: Option<Footing>,
     /// The question.
     #[n(4)]
     pub ask: Ask,
@@ -109,9 +121,9 @@ pub enum Reply {
         /// The question.
         #[n(0)]
         id: u64,
-        /// The leadership that answers.
+        /// What the attempt's locks stand on.
         #[n(1)]
-        term: u64,
+        footing: Footing,
         /// The snapshot that was read.
         #[n(2)]
         at: Timestamp,

@@ -10,5 +10,5 @@ mod site;
 
 pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{Ask, Reply, Request, Spent, TransactionId};
+pub use messages::{Ask, Footing, Reply, Request, Spent, TransactionId};
 pub use site::{Heard, Readable, Site};

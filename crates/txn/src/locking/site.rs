@@ -1,6 +1,6 @@
 //! What a coordinator wants of the node that it runs on.
 
-use super::{Reply, Request, TransactionId};
+use super::{Footing, Reply, Request, TransactionId};
 use crate::Age;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
@@ -25,8 +25,8 @@ pub enum Heard {
     Reply(Reply),
     /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
     Read {
-        /// The leadership.
-        term: u64,
+        /// What the attempt's locks stand on.
+        footing: Footing,
         /// The snapshot.
         at: Timestamp,
         /// The end of the lease.
