@@ -1,0 +1,106 @@
+//! Writes and syncs that take their time, and whole copies of a shard.
+
+use super::{Event, HISTORY, MS, S, Whom, World};
+use crate::Defect;
+use crate::member;
+use crate::member::Copy;
+use meridian_clock::Timestamp;
+use meridian_machine::Machine;
+use meridian_replication::group::Index;
+use rand::Rng;
+
+impl World {
+    pub(super) fn write(&mut self, node: usize) {
+        let whom = self.whom(node);
+        let there = &mut self.nodes[node];
+        let Some(life) = there.life.as_mut().filter(|life| life.wants_to_write()) else { return };
+        life.syncing = true;
+        self.try_write(node, whom);
+    }
+
+    pub(super) fn try_write(&mut self, node: usize, whom: Option<Whom>) {
+        let there = &mut self.nodes[node];
+        let Some(life) = &mut there.life else { return };
+        match life.write() {
+            Ok(true) => {
+                life.desk.set_disk_full(false);
+                let sync_ns = self.rng.random_range(there.sync_ns / 10..=there.sync_ns);
+                self.push(sync_ns, whom, Event::Synced);
+            }
+            Ok(false) => {
+                life.desk.set_disk_full(true);
+                life.syncing = false;
+                self.push(100 * MS, whom, Event::Write);
+            }
+            Err(error) => self.fail(format!("{} cannot write its log: {error}", self.members[node])),
+        }
+    }
+
+    pub(super) fn synced(&mut self, node: usize) {
+        let really = self.options.defect != Some(Defect::SyncLost);
+        let Some(life) = &mut self.nodes[node].life else { return };
+        life.syncing = false;
+        match life.sync(really) {
+            Ok(Some(through)) => self.step(node, |replica, now, out| replica.on_durable(now, through, out)),
+            Ok(None) => {}
+            Err(error) => self.fail(format!("{} cannot sync its log: {error}", self.members[node])),
+        }
+        self.write(node);
+    }
+
+    pub(super) fn settle(&mut self, node: usize) {
+        let whom = self.whom(node);
+        let checkpoint = self.rng.random_bool(0.4);
+        let there = &mut self.nodes[node];
+        let Some(life) = &mut there.life else { return };
+        let horizon = Timestamp::end_of(there.clock.reading().interval.earliest.saturating_sub(HISTORY));
+        if let Err(error) = life.settle(horizon, checkpoint) {
+            return self.fail(format!("{} cannot settle: {error}", self.members[node]));
+        }
+        let every = self.rng.random_range(50 * MS..500 * MS);
+        self.push(every, whom, Event::Settle);
+        self.perform(node);
+        self.write(node);
+    }
+
+    pub(super) fn copy_out(&mut self, node: usize, to: usize, index: Index, tries: u32) {
+        let whom = self.whom(node);
+        let Some(life) = &self.nodes[node].life else { return };
+        match life.whole(index) {
+            Ok(Some(copy)) => {
+                let position = Index(copy.extent.position);
+                let delay = self.rng.random_range(MS..50 * MS);
+                let lost = !self.network.open(self.now(), node, to) || self.nodes[to].life.is_none();
+                if lost {
+                    // Given up after a while: the group begins anew.
+                    self.push(3 * S, whom, Event::CopyDone { to, index: Index(0) });
+                } else {
+                    let receiver = self.whom(to);
+                    self.push(delay, receiver, Event::CopyIn { from: node, copy: Some(copy), index: position });
+                    self.push(3 * S, whom, Event::CopyDone { to, index: Index(0) });
+                }
+            }
+            Ok(None) if tries < 20 => {
+                self.push(100 * MS, whom, Event::CopyOut { to, index, tries: tries + 1 });
+            }
+            Ok(None) => self.push(0, whom, Event::CopyDone { to, index: Index(0) }),
+            Err(error) => self.fail(format!("{} cannot copy: {error}", self.members[node])),
+        }
+    }
+
+    pub(super) fn copy_in(&mut self, node: usize, from: usize, copy: Option<Copy>, index: Index) {
+        let sender = self.whom(from);
+        let there = &mut self.nodes[node];
+        let (Some(life), Some(copy)) = (&mut there.life, copy) else { return };
+        match member::full(life.take_over(there.clock.reading(), copy)) {
+            Ok(false) => {
+                *self.struck.entry("whole copy").or_default() += 1;
+                self.tell(|| format!("{} goes on from a copy through {}", self.members[node], index.0));
+                self.push(MS, sender, Event::CopyDone { to: node, index });
+            }
+            Ok(true) => {} // No room: the sender gives up, and tries again.
+            Err(error) => return self.fail(format!("{} cannot take a copy: {error}", self.members[node])),
+        }
+        self.perform(node);
+    }
+}

@@ -1,0 +1,66 @@
+//! What must be true when everybody went home.
+
+use super::{Node, World};
+use crate::client;
+use crate::member::Life;
+use meridian_history::Value;
+use meridian_mvcc::KeyRange;
+use std::collections::BTreeMap;
+
+impl World {
+    /// Everybody went home, no lock is held, and everybody knows as much.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let lives: Vec<&Life> = self.nodes.iter().filter_map(|node| node.life.as_ref()).collect();
+        lives.len() == self.nodes.len()
+            && self.clients.iter().all(|client| client.attempt.is_none())
+            && lives.iter().all(|life| life.replica.locks().is_empty() && life.late.is_empty())
+            && lives.iter().all(|life| {
+                let (group, first) = (life.replica.group(), lives[0].replica.group());
+                group.commit_index() == first.commit_index() && group.last_index() == group.commit_index()
+            })
+    }
+
+    pub(super) fn what_is_left(&self) -> String {
+        let attempts = self.clients.iter().filter(|client| client.attempt.is_some()).count();
+        let of = |node: &Node| match &node.life {
+            None => "down".to_owned(),
+            Some(life) => {
+                let group = life.replica.group();
+                let locks = life.replica.locks().owners().count();
+                format!("{} of {} agreed, {locks} hold locks", group.commit_index().0, group.last_index().0)
+            }
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(of).collect();
+        format!("{attempts} transactions; {}", nodes.join("; "))
+    }
+
+    /// All copies hold what was installed, at the end of it.
+    pub(super) fn copies_are_equal(&self) -> Result<(), String> {
+        let Some((last, _)) = self.installed.last_key_value() else { return Err("nothing was committed".into()) };
+        let mut expected: BTreeMap<String, Value> = BTreeMap::new();
+        for write in self.installed.values().flatten() {
+            let key = String::from_utf8_lossy(write.key.as_ref()).into_owned();
+            match client::value(&key, write.value.as_ref().map(|stored| stored.as_ref())) {
+                Value::Nothing => drop(expected.remove(&key)),
+                value => drop(expected.insert(key, value)),
+            }
+        }
+        for (node, there) in self.nodes.iter().enumerate() {
+            let Some(life) = &there.life else { continue };
+            let all = life.space.scan(&KeyRange::all(), *last, false, usize::MAX, usize::MAX);
+            let rows = all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
+            let found: BTreeMap<String, Value> = rows
+                .iter()
+                .map(|(key, stored)| {
+                    let key = String::from_utf8_lossy(key.as_ref()).into_owned();
+                    let value = client::value(&key, Some(stored.as_ref()));
+                    (key, value)
+                })
+                .collect();
+            if found != expected {
+                return Err(format!("{} holds {found:?}, and {expected:?} was installed", self.members[node]));
+            }
+        }
+        Ok(())
+    }
+}

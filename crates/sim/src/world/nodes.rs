@@ -1,0 +1,190 @@
+//! Lives of nodes: they begin, take steps whose effects are carried out, and end.
+
+use super::{Event, MS, S, Whom, World, index};
+use crate::Defect;
+use crate::member::Life;
+use meridian_clock::Reading;
+use meridian_machine::{Effect as Do, NodeId, Outbox, Role};
+use meridian_systems::spanner::{Effect, Message, Replica, Serve};
+use meridian_txn::locking::{Heard, Reply};
+use rand::Rng;
+use std::collections::BTreeSet;
+
+impl World {
+    pub(super) fn boot(&mut self, node: usize) {
+        if self.nodes[node].life.is_some() {
+            return;
+        }
+        let seed = self.rng.random();
+        let (me, there) = (self.members[node], &mut self.nodes[node]);
+        there.incarnation.0 += 1;
+        there.paused_until = 0;
+        match Life::begin(me, there.incarnation, &self.members, (seed, self.lease_ns), &there.clock, &there.disks) {
+            Ok(life) => {
+                let extent = life.space.extent();
+                there.life = Some(life);
+                self.tell(|| format!("{me} comes to life with {extent:?}"));
+            }
+            Err(why) => return self.fail(format!("{me} does not come back: {why}")),
+        }
+        let whom = self.whom(node);
+        let every = self.rng.random_range(50 * MS..500 * MS);
+        self.push(every, whom, Event::Settle);
+        self.push(S, whom, Event::KeepAlive);
+        self.reach();
+        self.perform(node);
+    }
+
+    pub(super) fn crash(&mut self, node: usize, for_ns: u64) {
+        let Some(life) = self.nodes[node].life.take() else { return };
+        life.desk.close();
+        for client in 0..self.clients.len() {
+            if self.clients[client].node == node && self.clients[client].attempt.take().is_some() {
+                self.record(client);
+            }
+        }
+        self.tell(|| format!("{} loses power", self.members[node]));
+        let survives = self.rng.random_range(0.0..=1.0);
+        let there = &self.nodes[node];
+        there.disks.0.crash(|| self.rng.random_bool(survives));
+        there.disks.1.crash(|| self.rng.random_bool(survives));
+        drop(life); // After its disks: whatever it would still write is lost.
+        self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
+        self.reach();
+    }
+
+    /// Tells each node whom it can speak with.
+    pub(super) fn reach(&mut self) {
+        let now = self.now();
+        for a in 0..self.nodes.len() {
+            let Some(life) = &self.nodes[a].life else { continue };
+            let open = |b: &usize| {
+                let both = self.network.open(now, a, *b) && self.network.open(now, *b, a);
+                a == *b || (both && self.nodes[*b].life.is_some())
+            };
+            let reached: BTreeSet<NodeId> = (0..self.nodes.len()).filter(open).map(|b| self.members[b]).collect();
+            life.desk.set_reached(reached);
+        }
+    }
+
+    pub(super) fn step(&mut self, node: usize, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
+        let there = &mut self.nodes[node];
+        let Some(life) = &mut there.life else { return };
+        step(&mut life.replica, there.clock.reading(), &mut life.out);
+        self.perform(node);
+    }
+
+    /// Does what the member asked for, in order.
+    pub(super) fn perform(&mut self, node: usize) {
+        let Some(life) = &mut self.nodes[node].life else { return };
+        let effects: Vec<_> = life.out.drain().collect();
+        if effects.is_empty() {
+            return;
+        }
+        // Now and then a node stops between a step and what it asked for.
+        let mut pause_ns = 0;
+        if self.faulty && self.options.faults.process && self.rng.random_bool(0.001) {
+            pause_ns = self.rng.random_range(1..1_500 * MS);
+            self.nodes[node].paused_until = self.now() + pause_ns;
+            *self.struck.entry("pause within a step").or_default() += 1;
+        }
+        let whom = self.whom(node);
+        for effect in effects {
+            match effect {
+                Do::Send { to, message } => self.send(node, pause_ns, None, to, message),
+                Do::SendBefore { deadline, to, message } => self.send(node, pause_ns, Some(deadline), to, message),
+                Do::Arm { timer, at } => {
+                    let late = self.rng.random_range(0..50_000);
+                    let there = &mut self.nodes[node];
+                    if let Some(life) = &mut there.life {
+                        life.timers.insert(timer, at);
+                    }
+                    let when = there.clock.when(at).max(self.time.now()) + late;
+                    self.push_at(when, whom, Event::Timer { timer, at });
+                }
+                Do::Disarm { timer } => {
+                    if let Some(life) = &mut self.nodes[node].life {
+                        life.timers.remove(&timer);
+                    }
+                }
+                Do::Persist { position, record } => {
+                    if let Some(life) = &mut self.nodes[node].life {
+                        life.persist(position, record);
+                    }
+                }
+                Do::Do(effect) => self.act(node, effect),
+            }
+        }
+        self.write(node);
+    }
+
+    pub(super) fn act(&mut self, node: usize, effect: Effect) {
+        let whom = self.whom(node);
+        let Some(life) = &mut self.nodes[node].life else { return };
+        match effect {
+            Effect::Install { at, writes, index, term } => {
+                let known = self.installed.entry(at).or_insert_with(|| writes.clone());
+                if *known != writes {
+                    let why = format!("I2: at {at} one node installs {known:?}, {} {writes:?}", self.members[node]);
+                    return self.fail(why);
+                }
+                if self.options.defect == Some(Defect::InstalledLate) {
+                    life.late.push((at, writes, index, term));
+                    let after = self.rng.random_range(0..20 * MS);
+                    return self.push(after, whom, Event::Late);
+                }
+                life.space.install(at, &writes, index.0, term.0);
+            }
+            Effect::Serve(mut serve) => {
+                if self.options.defect == Some(Defect::ReadOneBefore) {
+                    serve.at.nanos = serve.at.nanos.saturating_sub(1);
+                }
+                match serve.reply_to.role {
+                    Role::Coordinator(number) if serve.reply_to.node == self.members[node] => {
+                        let Serve { id, footing, at, deadline, .. } = serve;
+                        self.push(0, whom, Event::Hear((number, id), Heard::Read { footing, at, deadline }));
+                    }
+                    _ => {
+                        let after = self.rng.random_range(0..MS);
+                        self.push(after, whom, Event::Serve(Box::new(serve)));
+                    }
+                }
+            }
+            Effect::Readable(mut readable) => {
+                if self.options.defect == Some(Defect::LeaseNotChecked) && readable.until > 0 {
+                    readable.until = u64::MAX;
+                }
+                life.desk.set_readable(readable);
+            }
+            Effect::Leader(leader) => {
+                if let Some(tell) = self.options.tell {
+                    tell(&format!("{} follows {leader:?}", self.members[node]));
+                }
+                if let Some(leader) = leader {
+                    life.desk.set_leader(leader);
+                }
+            }
+            Effect::SendSnapshot { to, index: wanted, .. } => {
+                self.push(MS, whom, Event::CopyOut { to: index(to), index: wanted, tries: 0 });
+            }
+            Effect::Stop { why } => self.fail(format!("{} stops: {why}", self.members[node])),
+        }
+    }
+
+    pub(super) fn install_late(&mut self, node: usize) {
+        let Some(life) = &mut self.nodes[node].life else { return };
+        for (at, writes, index, term) in std::mem::take(&mut life.late) {
+            life.space.install(at, &writes, index.0, term.0);
+        }
+    }
+
+    pub(super) fn serve(&mut self, node: usize, serve: Serve) {
+        let Some(life) = &self.nodes[node].life else { return };
+        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, deadline } = serve;
+        let reply = match life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16) {
+            Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
+            Err(error) => Reply::refused(id, error),
+        };
+        self.send(node, 0, deadline, reply_to, Message::Answer(reply));
+    }
+}

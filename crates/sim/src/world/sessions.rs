@@ -1,0 +1,148 @@
+//! Clients and the coordinators that they speak with.
+
+use super::{Event, MS, Ready, S, World};
+use crate::client;
+use crate::client::Seen;
+use crate::member;
+use crate::site::{Handle, Wish};
+use meridian_clock::Timestamp;
+use meridian_history::{Status, Transaction};
+use meridian_machine::{Address, Machine, Role};
+use meridian_systems::spanner::Message;
+use meridian_txn::{Mode, ReadAt};
+use parking_lot::Mutex;
+use rand::Rng;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+impl World {
+    pub(super) fn begin(&mut self, client: usize) {
+        if !self.open || self.clients[client].attempt.is_some() {
+            return;
+        }
+        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
+        let Some(first) = living.first() else { return self.push(50 * MS, None, Event::Begin(client)) };
+        let own = self.favourite.unwrap_or(self.clients[client].node);
+        let stay = living.contains(&own) && !self.rng.random_bool(0.1);
+        let node = if stay { own } else { living[self.rng.random_range(0..living.len())].max(*first) };
+        let Some(life) = &self.nodes[node].life else { return };
+        let reader = self.is_reader(client);
+        let past: Vec<Timestamp> = self.recent.iter().copied().collect();
+        let plan = client::plan(&mut self.rng, reader, self.keys, &mut self.next_element, &past);
+        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
+        self.begun += usize::from(!reader);
+        let start = self.time.now();
+        let there = &mut self.clients[client];
+        (there.node, there.mode, there.start) = (node, plan.mode, start);
+        there.seen = Arc::clone(&seen);
+        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
+        self.poll(client);
+    }
+
+    pub(super) fn with_desk(&mut self, node: usize, step: impl FnOnce(&Handle)) {
+        if let Some(life) = &self.nodes[node].life {
+            step(life.gateway.site());
+            self.grant(node);
+        }
+    }
+
+    /// Those who were woken go on.
+    pub(super) fn poll_ready(&mut self) {
+        loop {
+            let next = self.ready.lock().pop_front();
+            let Some(client) = next else { return };
+            self.poll(client);
+        }
+    }
+
+    pub(super) fn poll(&mut self, client: usize) {
+        let node = self.clients[client].node;
+        let until = self.nodes[node].paused_until;
+        if until > self.now() {
+            return self.push_at(until, None, Event::Poll(client));
+        }
+        let there = &mut self.clients[client];
+        let Some(attempt) = &mut there.attempt else { return };
+        let waker = Waker::from(Arc::new(Ready { client, queue: Arc::clone(&self.ready) }));
+        let ended = attempt.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(());
+        if ended {
+            there.attempt = None;
+            self.record(client);
+        }
+        self.grant(node);
+    }
+
+    /// What coordinators of a node have asked for.
+    pub(super) fn grant(&mut self, node: usize) {
+        while let Some(life) = &self.nodes[node].life {
+            let wishes = life.desk.wishes();
+            if wishes.is_empty() {
+                return;
+            }
+            let (me, incarnation, whom) = (self.members[node], life.incarnation, self.whom(node));
+            for wish in wishes {
+                match wish {
+                    Wish::Alarm(at, key) => {
+                        let when = self.nodes[node].clock.when(at);
+                        self.push_at(when, whom, Event::Alarm(key));
+                    }
+                    Wish::Ask(to, request) => {
+                        let role = Role::Coordinator(request.transaction.number);
+                        let from = Address { incarnation, role, ..member::address(me) };
+                        let message = Message::Ask(request);
+                        if to == me {
+                            self.step(node, |replica, now, out| replica.on_message(now, from, message, out));
+                        } else {
+                            self.carry(node, 0, from, member::address(to), &message);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes down what became of a client's transaction, and lets it begin another.
+    pub(super) fn record(&mut self, client: usize) {
+        let there = &mut self.clients[client];
+        let seen = std::mem::take(&mut *there.seen.lock());
+        let unknown = if seen.committing { Status::Info } else { Status::Fail };
+        let (status, at) = seen.ended.unwrap_or((unknown, None));
+        if let Some(why) = seen.why {
+            *self.failures.entry(why).or_default() += 1;
+        }
+        there.committed += usize::from(status == Status::Ok);
+        let (start, mode, node) = (there.start, there.mode, there.node);
+        self.tell(|| {
+            let node = self.members[node];
+            format!("client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}", seen.ops)
+        });
+        if let (Some((nanos, logical, issuer)), Mode::ReadWrite) = (at, mode) {
+            self.recent.push_back(Timestamp { nanos, logical, issuer });
+            if self.recent.len() > 20 {
+                self.recent.pop_front();
+            }
+        }
+        match mode {
+            _ if seen.ops.is_empty() => {}
+            Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => self.past.push((at, seen.ops)),
+            Mode::ReadOnly(ReadAt::Exact(_)) => {}
+            _ => {
+                let end = self.now();
+                self.history.push(Transaction { client: client as u64, start, end, status, at, ops: seen.ops });
+            }
+        }
+        let pace_ns = match self.is_reader(client) {
+            false => 20 * MS,
+            true if self.rng.random_bool(0.2) => 3 * S, // Long enough to come back to a leader that was left meanwhile.
+            true => 100 * MS,
+        };
+        let after = self.rng.random_range(0..pace_ns);
+        self.push(after, None, Event::Begin(client));
+    }
+
+    /// One client at each node writes; the others mostly read.
+    pub(super) fn is_reader(&self, client: usize) -> bool {
+        client >= self.nodes.len()
+    }
+}
