@@ -65,7 +65,8 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
 fn seeds_that_were_wrong_once_are_right() {
     let born_again = [2971, 5463, 10707, 11469]; // an attempt that had ended, by a question of its own that came late
     let granted_to_nobody = [2604, 2873, 5548, 6961, 8686, 9714]; // one verdict ended whom a later one of the same list grants
-    for seed in born_again.into_iter().chain(granted_to_nobody) {
+    let condemned = [13181]; // by a leader that had not heard of its end, whose successor had agreed on the commit
+    for seed in born_again.into_iter().chain(granted_to_nobody).chain(condemned) {
         let report = run(Options::new(seed));
         assert_eq!(report.verdict, Ok(()), "{}", told(&report));
     }

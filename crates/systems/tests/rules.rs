@@ -202,6 +202,15 @@ fn locks_of_an_earlier_leadership_are_void() {
 }
 
 #[test]
+fn a_leader_that_has_not_heard_of_its_end_condemns_nobody() {
+    let mut node = serving(1_000_000 * MS);
+    let footing = node.read(1, "a");
+    let later = Footing { term: footing.term + 1, ..footing };
+    let said = node.ask(2, 5, Some(later), write("b"));
+    assert!(matches!(said[..], [Reply::NotLeader { id: 5, .. }]), "a later leader may have it: {said:?}");
+}
+
+#[test]
 fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
     let mut node = serving(1_000_000 * MS);
     let footing = node.read(1, "a");

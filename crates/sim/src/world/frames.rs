@@ -2,9 +2,10 @@
 
 use super::{Event, Whom, World, index};
 use crate::member;
-use meridian_machine::{Address, Incarnation, Machine, Role};
+use meridian_machine::{Address, Incarnation, Machine, NodeId, Role};
 use meridian_systems::envelope;
 use meridian_systems::spanner::Message;
+use meridian_txn::locking::{Ask, Reply, Request};
 
 impl World {
     pub(super) fn send(&mut self, node: usize, pause_ns: u64, deadline: Option<u64>, to: Address, message: Message) {
@@ -17,7 +18,10 @@ impl World {
         let Some(life) = &self.nodes[node].life else { return };
         if to.node == me {
             match (to.role, message) {
-                (Role::Coordinator(number), Message::Answer(reply)) => life.desk.hear(number, reply),
+                (Role::Coordinator(number), Message::Answer(reply)) => {
+                    self.tell_heard(me, me, to.role, &Message::Answer(reply.clone()));
+                    life.desk.hear(number, reply);
+                }
                 (_, message) => {
                     let message = Box::new(message);
                     self.push(pause_ns, whom, Event::Local { from: member::address(me), message });
@@ -48,11 +52,36 @@ impl World {
         if to.incarnation != Incarnation(0) && to.incarnation != life.incarnation {
             return; // For an earlier life.
         }
+        self.tell_heard(self.members[node], self.members[sender], to.role, &message);
         match (to.role, message) {
             (Role::Coordinator(number), Message::Answer(reply)) => {
                 self.with_desk(node, |desk| desk.0.hear(number, reply))
             }
             (_, message) => self.step(node, |replica, now, out| replica.on_message(now, from, message, out)),
+        }
+    }
+
+    /// Tells what coordinators and leaders say to one another; what members say among themselves is too much for a reader.
+    pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &Message) {
+        match (role, message) {
+            (_, Message::Ask(Request { ask: Ask::KeepAlive, .. }) | Message::Group(_)) => {}
+            (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => self.tell(|| {
+                let what = match ask {
+                    Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
+                    Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
+                    Ask::Commit { writes } => format!("commits {} writes", writes.len()),
+                    Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
+                };
+                format!("{me} is asked by {from}: {}.{id} {what}, on {footing:?}", transaction.number)
+            }),
+            (Role::Coordinator(number), Message::Answer(reply)) => self.tell(|| {
+                let what = match reply {
+                    Reply::Rows { footing, at, .. } => format!("rows as of {at}, on {footing:?}"),
+                    other => format!("{other:?}"),
+                };
+                format!("{me} hears from {from}: {number}.{} {what}", reply.id())
+            }),
+            (Role::Replica, Message::Answer(_)) => {}
         }
     }
 }

@@ -92,6 +92,7 @@ impl World {
                         let from = Address { incarnation, role, ..member::address(me) };
                         let message = Message::Ask(request);
                         if to == me {
+                            self.tell_heard(me, me, Role::Replica, &message);
                             self.step(node, |replica, now, out| replica.on_message(now, from, message, out));
                         } else {
                             self.carry(node, 0, from, member::address(to), &message);

@@ -11,7 +11,9 @@ use meridian_txn::{Conflict, Lock};
 impl Replica {
     pub(super) fn on_ask(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
         let id = request.id;
-        if !self.serving || !self.group.is_leader() {
+        // Who has heard from a later leadership knows better than this one, which has only not heard of its end.
+        let deposed = request.footing.is_some_and(|footing| footing.term > self.group.term().0);
+        if !self.serving || !self.group.is_leader() || deposed {
             let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
         }
