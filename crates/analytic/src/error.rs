@@ -28,7 +28,7 @@ pub(crate) fn inward(error: &DataFusionError) -> SqlError {
         DataFusionError::ArrowError(inner, _) => of_arrow(inner),
         DataFusionError::ResourcesExhausted(message) => SqlError::new(state::OUT_OF_MEMORY, "out of memory")
             .detail(first_line(message))
-            .hint("Read less at once, or raise the memory of analytical queries."),
+            .hint("Read less at once, or start the server with a larger --query-memory."),
         DataFusionError::SchemaError(inner, _) => of_schema(inner),
         DataFusionError::SQL(inner, _) => SqlError::new(state::SYNTAX, inner.to_string()),
         DataFusionError::NotImplemented(message) => SqlError::unsupported(first_line(message)),

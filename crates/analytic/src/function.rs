@@ -61,10 +61,12 @@ impl ByRow {
         returns: impl Fn(&ReturnFieldArgs<'_>) -> Result<Field, SqlError> + Send + Sync + 'static,
         body: impl Fn(&Known, &[Datum]) -> Result<Datum, SqlError> + Send + Sync + 'static,
     ) -> Arc<ScalarUDF> {
+        let name = name.into();
         // Stable: it may look at the session, and that does not change while a query runs.
-        let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Stable);
+        let volatility = if name == "gen_random_uuid" { Volatility::Volatile } else { Volatility::Stable };
+        let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], volatility);
         Arc::new(ScalarUDF::new_from_impl(ByRow {
-            name: name.into(),
+            name,
             signature,
             returns: Arc::new(returns),
             body: Arc::new(body),
@@ -127,7 +129,8 @@ impl ScalarUDFImpl for ByRow {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let known = self.moment.get();
-        let scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let stable = self.signature.volatility != Volatility::Volatile;
+        let scalars = stable && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalars { 1 } else { args.number_rows };
         let mut columns = Vec::with_capacity(args.args.len());
         for arg in &args.args {

@@ -29,6 +29,7 @@ mod error;
 mod function;
 mod operator;
 mod plan;
+mod pool;
 mod sequential;
 mod subquery;
 mod table;
@@ -36,13 +37,12 @@ mod to_char;
 mod value;
 
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use function::Moment;
-use meridian_sql::{Analytic, AnalyticPlan, SqlError, Table, Type, state};
+use meridian_sql::{Analytic, AnalyticPlan, QueryMemory, SqlError, Table, Type, state};
 use meridian_txn::Future;
 use sqlparser::ast::{Query, Statement};
 use std::sync::{Arc, OnceLock};
@@ -52,7 +52,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What all running queries may hold together.
-    pub memory_bytes: usize,
+    pub memory: Arc<QueryMemory>,
     /// The threads that compute.
     pub threads: usize,
 }
@@ -60,7 +60,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Options { memory_bytes: 256 << 20, threads: (cores / 2).max(1) }
+        Options { memory: Arc::default(), threads: (cores / 2).max(1) }
     }
 }
 
@@ -100,7 +100,7 @@ impl Started {
             .build()
             .map_err(|error| text(&error))?;
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(options.memory_bytes)))
+            .with_memory_pool(Arc::new(pool::Shared(Arc::clone(&options.memory))))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()
             .map_err(|error| text(&error))?;

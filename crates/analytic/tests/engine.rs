@@ -6,7 +6,7 @@ mod common;
 use common::Memory;
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use meridian_analytic::{DataFusion, Options};
-use meridian_sql::Engine;
+use meridian_sql::{Engine, QueryMemory};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -117,7 +117,7 @@ async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
-    let server = start(Options { memory_bytes: 4 << 20, threads: 1 }).await;
+    let server = start(Options { memory: Arc::new(QueryMemory::of(4 << 20)), threads: 1 }).await;
     let client = server.client().await;
     let sorted = "SELECT i, i::text || repeat('x', 50) FROM generate_series(1, 1000000) AS i ORDER BY 2 DESC";
     let failed = client.query(sorted, &[]).await.expect_err("more than it may hold");
@@ -159,7 +159,7 @@ async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
-    let server = start(Options { memory_bytes: 64 << 20, threads: 1 }).await;
+    let server = start(Options { memory: Arc::new(QueryMemory::of(64 << 20)), threads: 1 }).await;
     for _ in 0..3 {
         let client = server.client().await;
         let sql = "SELECT a + b FROM generate_series(1, 1000000) AS a, generate_series(1, 1000) AS b";

@@ -4,7 +4,7 @@ use meridian_host::clock::ClockBound;
 use meridian_host::node::{DatabaseError, Node, Options, Status};
 use meridian_mvcc::Key;
 use meridian_sql::system::{Sessions, Surroundings, Waiting};
-use meridian_sql::{Analytic, Engine, SqlError};
+use meridian_sql::{Analytic, Engine, QueryMemory, SqlError};
 use meridian_txn::locking::Waits;
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
 use std::collections::BTreeMap;
@@ -102,14 +102,13 @@ pub struct House {
 
 /// The engine for analytical queries, where this build has one.
 #[cfg(feature = "analytic")]
-fn analytic(memory_bytes: Option<usize>) -> Option<Arc<dyn Analytic>> {
-    let mut options = meridian_analytic::Options::default();
-    options.memory_bytes = memory_bytes.unwrap_or(options.memory_bytes);
+fn analytic(memory: &Arc<QueryMemory>) -> Option<Arc<dyn Analytic>> {
+    let options = meridian_analytic::Options { memory: Arc::clone(memory), ..Default::default() };
     Some(Arc::new(meridian_analytic::DataFusion::new(options)))
 }
 
 #[cfg(not(feature = "analytic"))]
-fn analytic(_: Option<usize>) -> Option<Arc<dyn Analytic>> {
+fn analytic(_: &Arc<QueryMemory>) -> Option<Arc<dyn Analytic>> {
     None
 }
 
@@ -118,10 +117,12 @@ fn engine(
     sessions: &Arc<Sessions>,
     name: &str,
     database: Arc<dyn meridian_txn::Database>,
+    memory: &Arc<QueryMemory>,
     analytic: &Option<Arc<dyn Analytic>>,
 ) -> Arc<Engine> {
     let around = Arc::new(Around(node.clone()));
     let engine = Engine::new(name, database).with_surroundings(around).with_sessions(sessions.clone());
+    let engine = engine.with_memory(memory.clone());
     Arc::new(match analytic {
         Some(analytic) => engine.with_analytic(analytic.clone()),
         None => engine,
@@ -143,7 +144,7 @@ impl House {
         House::open_with(options, None)
     }
 
-    /// The same with a limit to what all analytical queries may hold in memory together.
+    /// The same with a limit to what all queries may hold in memory together.
     pub fn open_with(options: Options, query_memory_bytes: Option<usize>) -> Result<House, String> {
         let source = match options.clock {
             ClockBound::Alone => "this node alone",
@@ -152,9 +153,10 @@ impl House {
         };
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
-        let analytic = analytic(query_memory_bytes);
+        let memory = Arc::new(query_memory_bytes.map_or_else(QueryMemory::default, QueryMemory::of));
+        let analytic = analytic(&memory);
         let sessions = Arc::default();
-        let first = engine(&node, &sessions, FIRST, database, &analytic);
+        let first = engine(&node, &sessions, FIRST, database, &memory, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
         Ok(House { node, first, engines, source, analytic })
     }
@@ -177,7 +179,7 @@ impl House {
         if let Some(known) = engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
             return Ok(Some(known.clone()));
         }
-        let engine = engine(&self.node, self.first.sessions(), name, database, &self.analytic);
+        let engine = engine(&self.node, self.first.sessions(), name, database, self.first.memory(), &self.analytic);
         engines.insert(name.to_owned(), engine.clone());
         Ok(Some(engine))
     }

@@ -5,10 +5,12 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Arith, Expr, Scope};
 use crate::key;
+use crate::memory::{Held, weight};
 use crate::number;
 use crate::types::Type;
 use rust_decimal::Decimal;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// An aggregate function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +81,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Adds a row to its group.
-    pub(crate) fn add(&mut self, row: &[Datum], scope: &Scope<'_>) -> Result<(), SqlError> {
+    pub(crate) fn add(&mut self, row: &[Datum], scope: &Scope<'_>, held: &mut Held) -> Result<(), SqlError> {
         let mut bytes = Vec::new();
         let mut values = Vec::with_capacity(self.keys.len());
         for key in self.keys {
@@ -87,8 +89,13 @@ impl<'a> Groups<'a> {
             key::write(&value, false, &mut bytes);
             values.push(value);
         }
-        let (_, sums) =
-            self.groups.entry(bytes).or_insert_with(|| (values, vec![Sum::default(); self.aggregates.len()]));
+        let (_, sums) = match self.groups.entry(bytes) {
+            Entry::Occupied(group) => group.into_mut(),
+            Entry::Vacant(place) => {
+                held.add(place.key().len() + weight(&values) + self.aggregates.len() * size_of::<Sum>() + 64)?;
+                place.insert((values, vec![Sum::default(); self.aggregates.len()]))
+            }
+        };
         for (aggregate, sum) in self.aggregates.iter().zip(sums) {
             let value = aggregate.arg.eval(row, scope)?;
             if aggregate.kind != Kind::CountRows && value.is_null() {
@@ -97,9 +104,11 @@ impl<'a> Groups<'a> {
             if aggregate.distinct {
                 let mut bytes = Vec::new();
                 key::write(&value, false, &mut bytes);
+                let length = bytes.len();
                 if sum.seen.insert(bytes, ()).is_some() {
                     continue;
                 }
+                held.add(length + 48)?;
             }
             sum.count += 1;
             let wide = if aggregate.ty == Type::Float8 { Type::Float8 } else { Type::Numeric(None) };

@@ -12,6 +12,7 @@ use crate::datum::Datum;
 use crate::dml::{Changed, Returning, refuse_unassignable, target_columns};
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::memory::{Held, weight};
 use crate::names;
 use crate::{kv, row, write};
 use meridian_txn::{Lock, Transaction};
@@ -159,19 +160,20 @@ fn assign(table: &Table, name: &ast::ObjectName, value: &Expr, assigned: &mut Ve
     })
 }
 
-/// All rows of a planned query.
+/// All rows of a planned query, and what they take.
 pub(crate) async fn all_rows(
     plan: &dyn AnalyticPlan,
     txn: &mut dyn Transaction,
     scope: &Scope<'_>,
-) -> Result<Vec<Vec<Datum>>, SqlError> {
-    let mut rows = Vec::new();
+) -> Result<(Vec<Vec<Datum>>, Held), SqlError> {
+    let (mut rows, mut held) = (Vec::new(), Held::none(&scope.session.memory));
     let mut running = plan.start(scope.params.get(..plan.params().len()).unwrap_or(scope.params).to_vec())?;
     let mut reader = Reader::new(txn, scope.session, scope.now_us);
     while let Some(more) = running.next(&mut reader).await? {
+        held.add(more.iter().map(|row| weight(row)).sum())?;
         rows.extend(more);
     }
-    Ok(rows)
+    Ok((rows, held))
 }
 
 impl ByQuery {
@@ -188,7 +190,8 @@ impl ByQuery {
         let parts = table.primary.as_ref().map_or(&[][..], |primary| &primary.columns);
         let mut changed = Changed::default();
         let mut done = BTreeSet::new();
-        for found in all_rows(self.plan.as_ref(), txn, scope).await? {
+        let (rows, _held) = all_rows(self.plan.as_ref(), txn, scope).await?;
+        for found in rows {
             let mut by_key = vec![Datum::Null; table.columns.len()];
             let mut values = found.into_iter();
             for part in parts {

@@ -251,13 +251,11 @@ impl Insert {
                 }
             }
             Source::Select(_, targets, defaults) | Source::Analytic(_, targets, defaults) => {
-                let rows = match &self.source {
-                    Source::Select(select, ..) => {
-                        let mut running = select.start(scope)?;
-                        select.fetch(&mut running, txn, scope, usize::MAX).await?.0
-                    }
+                // All of them before the first is written: the query must not see what it inserts.
+                let (rows, _held) = match &self.source {
+                    Source::Select(select, ..) => select.all(txn, scope).await?,
                     Source::Analytic(plan, ..) => by_query::all_rows(plan.as_ref(), txn, scope).await?,
-                    Source::Values(_) => Vec::new(),
+                    Source::Values(_) => return Ok(changed),
                 };
                 let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<Vec<_>, _>>()?;
                 for values in rows {

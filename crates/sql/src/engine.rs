@@ -2,6 +2,7 @@
 
 use crate::analytic::Analytic;
 use crate::catalog::Cache;
+use crate::memory::QueryMemory;
 use crate::system::{Sessions, Surroundings};
 use meridian_txn::Database;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub struct Engine {
     analytic: Option<Arc<dyn Analytic>>,
     around: Option<Arc<dyn Surroundings>>,
     sessions: Arc<Sessions>,
+    memory: Arc<QueryMemory>,
     pub(crate) cache: Cache,
 }
 
@@ -25,6 +27,7 @@ impl Engine {
             analytic: None,
             around: None,
             sessions: Arc::default(),
+            memory: Arc::default(),
             cache: Cache::default(),
         }
     }
@@ -50,6 +53,17 @@ impl Engine {
     pub fn with_sessions(mut self, sessions: Arc<Sessions>) -> Self {
         self.sessions = sessions;
         self
+    }
+
+    /// The same with a limit to memory that its queries share with other databases'.
+    pub fn with_memory(mut self, memory: Arc<QueryMemory>) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// What its queries may hold.
+    pub fn memory(&self) -> &Arc<QueryMemory> {
+        &self.memory
     }
 
     /// The sessions of this process.

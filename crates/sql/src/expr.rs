@@ -4,6 +4,7 @@ use crate::cast;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
+use crate::memory::QueryMemory;
 use crate::number;
 use crate::system::{Sessions, Surroundings};
 use crate::types::Type;
@@ -31,6 +32,8 @@ pub struct Facts {
     pub(crate) sessions: Arc<Sessions>,
     /// What the session's client knows it by.
     pub(crate) pid: i32,
+    /// What queries may hold.
+    pub(crate) memory: Arc<QueryMemory>,
 }
 
 impl Facts {

@@ -5,6 +5,7 @@ use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::number;
 use crate::types::Type;
+use md5::Digest;
 use rust_decimal::RoundingStrategy;
 
 /// A function that the own executor computes.
@@ -32,6 +33,8 @@ pub(crate) enum Function {
     Left,
     Right,
     Position,
+    Md5,
+    RandomUuid,
     NullIf,
     Greatest,
     Least,
@@ -70,6 +73,8 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
         ("left", 2) => (Left, Type::Text),
         ("right", 2) => (Right, Type::Text),
         ("strpos", 2) => (Position, Type::Int4),
+        ("md5", 1) => (Md5, Type::Text),
+        ("gen_random_uuid", 0) => (RandomUuid, Type::Uuid),
         ("nullif", 2) => (NullIf, first.unwrap_or(Type::Text)),
         ("greatest", 1..) => (Greatest, first.unwrap_or(Type::Text)),
         ("least", 1..) => (Least, first.unwrap_or(Type::Text)),
@@ -106,6 +111,7 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
         CurrentDatabase => return Ok(Datum::text(&scope.session.database)),
         CurrentSchema => return Ok(Datum::text("public")),
         CurrentUser => return Ok(Datum::text(&scope.session.user)),
+        RandomUuid => return Ok(Datum::Uuid(uuid::Uuid::new_v4())),
         PgBackendPid => return Ok(Datum::Int4(scope.session.pid)),
         _ => {}
     }
@@ -212,6 +218,13 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
         Position => {
             let (hay, needle) = (text(0)?, text(1)?);
             Datum::Int4(hay.find(needle).map_or(0, |at| hay[..at].chars().count() as i32 + 1))
+        }
+        Md5 => {
+            let digest = match &args[0] {
+                Datum::Bytes(bytes) => md5::Md5::digest(bytes),
+                _ => md5::Md5::digest(text(0)?),
+            };
+            Datum::text(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         }
         _ => return Err(SqlError::unsupported("this function")),
     })

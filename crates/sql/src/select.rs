@@ -8,6 +8,7 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::heading::heading;
 use crate::key;
+use crate::memory::{Held, weight};
 use crate::names;
 use crate::plan::Access;
 use crate::response::Column;
@@ -16,6 +17,7 @@ use crate::system;
 use crate::types::Type;
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -292,6 +294,7 @@ pub(crate) struct Running {
     skip: u64,
     left: u64,
     done: bool,
+    held: Held,
 }
 
 impl Select {
@@ -333,6 +336,7 @@ impl Select {
             skip: Self::count(&self.offset, scope, "OFFSET")?.unwrap_or(0),
             left: Self::count(&self.limit, scope, "LIMIT")?.unwrap_or(u64::MAX),
             done: false,
+            held: Held::none(&scope.session.memory),
         })
     }
 
@@ -385,6 +389,24 @@ impl Select {
         Ok((rows, over))
     }
 
+    /// All rows, and what they take.
+    pub(crate) async fn all(
+        &self,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+    ) -> Result<(Vec<Vec<Datum>>, Held), SqlError> {
+        let mut running = self.start(scope)?;
+        let (mut rows, mut held) = (Vec::new(), Held::none(&scope.session.memory));
+        loop {
+            let (more, over) = self.fetch(&mut running, txn, scope, 4000).await?;
+            held.add(more.iter().map(|row| weight(row)).sum())?;
+            rows.extend(more);
+            if over {
+                return Ok((rows, held));
+            }
+        }
+    }
+
     /// Everything at once, for what must see all rows before it answers.
     async fn gather(
         &self,
@@ -393,15 +415,12 @@ impl Select {
         scope: &Scope<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
         let mut groups = self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
-        let mut rows = Vec::new();
-        let mut take = |row: Vec<Datum>| -> Result<(), SqlError> {
-            if self.accepts(&row, scope)? {
-                match &mut groups {
-                    Some(groups) => groups.add(&row, scope)?,
-                    None => rows.push(row),
-                }
-            }
-            Ok(())
+        let held = &mut running.held;
+        let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
+        let mut take = |row: Vec<Datum>| match &mut groups {
+            _ if !self.accepts(&row, scope)? => Ok(()),
+            Some(groups) => groups.add(&row, scope, held),
+            None => sorting.add(&row, scope, held),
         };
         match (&mut running.cursor, &self.table) {
             (Some(cursor), Some(table)) => loop {
@@ -416,24 +435,63 @@ impl Select {
             _ => take(Vec::new())?,
         }
         if let Some(groups) = groups {
-            rows = groups.finish()?;
-        }
-        if let Some(having) = &self.having {
-            let mut kept = Vec::with_capacity(rows.len());
-            for row in rows {
-                if having.holds(&row, scope)? {
-                    kept.push(row);
+            for row in groups.finish()? {
+                if self.having.as_ref().map_or(Ok(true), |having| having.holds(&row, scope))? {
+                    sorting.add(&row, scope, held)?;
                 }
             }
-            rows = kept;
         }
-        let mut sorted = Vec::with_capacity(rows.len());
-        for row in rows {
-            let by = self.sort.iter().map(|sort| sort.expr.eval(&row, scope)).collect::<Result<Vec<_>, _>>()?;
-            sorted.push((by, self.output(&row, scope)?));
+        Ok(sorting.finish())
+    }
+}
+
+/// Rows of a result on their way into its order.
+struct Sorting<'a> {
+    select: &'a Select,
+    /// What they are ordered by, and what they show.
+    rows: Vec<(Vec<Datum>, Vec<Datum>)>,
+    /// So many of them, the first, are wanted.
+    most: usize,
+    /// Of DISTINCT: what is there already.
+    seen: BTreeSet<Vec<u8>>,
+}
+
+impl<'a> Sorting<'a> {
+    /// Fewer rows are not worth looking for the last of them.
+    const FEW: usize = 100;
+
+    fn new(select: &'a Select, most: u64) -> Self {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Sorting { select, rows: Vec::new(), most, seen: BTreeSet::new() }
+    }
+
+    fn add(&mut self, row: &[Datum], scope: &Scope<'_>, held: &mut Held) -> Result<(), SqlError> {
+        let shown = self.select.output(row, scope)?;
+        if self.select.distinct {
+            let mut bytes = Vec::new();
+            shown.iter().for_each(|datum| key::write(datum, false, &mut bytes));
+            held.add(bytes.len() + 48)?;
+            if !self.seen.insert(bytes) {
+                return Ok(());
+            }
         }
-        sorted.sort_by(|(a, _), (b, _)| {
-            for (sort, (a, b)) in self.sort.iter().zip(a.iter().zip(b)) {
+        let by = self.select.sort.iter().map(|sort| sort.expr.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
+        held.add(weight(&by) + weight(&shown))?;
+        self.rows.push((by, shown));
+        // Twice as many as are wanted: half of them are let go.
+        if self.rows.len() >= self.most.max(Self::FEW).saturating_mul(2) {
+            self.sort();
+            for (by, shown) in self.rows.drain(self.most..) {
+                held.free(weight(&by) + weight(&shown));
+            }
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        let sort = &self.select.sort;
+        self.rows.sort_by(|(a, _), (b, _)| {
+            for (sort, (a, b)) in sort.iter().zip(a.iter().zip(b)) {
                 let order = match (a.is_null(), b.is_null()) {
                     (false, false) if sort.descending => b.order(a),
                     (false, false) => a.order(b),
@@ -444,19 +502,12 @@ impl Select {
                     return order;
                 }
             }
-            std::cmp::Ordering::Equal
+            Ordering::Equal
         });
-        let mut seen = BTreeSet::new();
-        Ok(sorted
-            .into_iter()
-            .map(|(_, row)| row)
-            .filter(|row| {
-                !self.distinct || {
-                    let mut bytes = Vec::new();
-                    row.iter().for_each(|datum| key::write(datum, false, &mut bytes));
-                    seen.insert(bytes)
-                }
-            })
-            .collect())
+    }
+
+    fn finish(mut self) -> Vec<Vec<Datum>> {
+        self.sort();
+        self.rows.into_iter().map(|(_, shown)| shown).collect()
     }
 }

@@ -61,6 +61,7 @@ impl Session {
             around: engine.surroundings().cloned(),
             sessions: engine.sessions().clone(),
             pid: seat.pid(),
+            memory: engine.memory().clone(),
         };
         Session {
             engine,

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{prepared, run, session};
+use common::{prepared, run, session, session_of};
 use futures::executor::block_on;
-use meridian_sql::{Response, Session, SqlError, Status};
+use meridian_sql::{Engine, QueryMemory, Response, Session, SqlError, Status};
+use std::sync::Arc;
 
 fn with_people() -> (Session, common::Memory) {
     let (mut session, memory) = session();
@@ -45,6 +46,37 @@ fn queries_filter_order_group_and_limit() {
         ["2|xy|3|3.5000000000000000|t", "SELECT 1"]
     );
     assert_eq!(run(s, "select id from people where id = 2 for update"), ["2", "SELECT 1"]);
+}
+
+#[test]
+fn what_must_be_held_at_once_has_a_limit_and_the_first_rows_need_little() {
+    let limit = Arc::new(QueryMemory::of(128 << 10));
+    let engine = Engine::new("postgres", Arc::new(common::Memory::default())).with_memory(Arc::clone(&limit));
+    let s = &mut session_of(engine);
+    run(s, "create table t (id int primary key, n int, v text); create table copy (id int primary key, n int, v text)");
+    for thousand in 0..2 {
+        let row = |id: usize| format!("({id}, {}, '{}')", id * 7919 % 2_000, "x".repeat(40));
+        let rows: Vec<String> = (thousand * 1_000..(thousand + 1) * 1_000).map(row).collect();
+        assert_eq!(run(s, &format!("insert into t values {}", rows.join(","))), ["INSERT 0 1000"]);
+    }
+    for all in [
+        "select * from t order by n",
+        "select distinct n from t",
+        "select n, count(*) from t group by n",
+        "select count(distinct v || n) from t",
+        "insert into copy select * from t",
+    ] {
+        let said = run(s, all);
+        assert!(said[0].contains("53200") && said[0].contains("out of memory"), "{all}: {said:?}");
+        assert_eq!(limit.held_bytes(), 0, "{all}");
+    }
+    // The least of many, and what is streamed, fit.
+    assert_eq!(run(s, "select n from t order by n limit 2 offset 3"), ["3", "4", "SELECT 2"]);
+    assert_eq!(run(s, "select n from t order by n desc limit 1"), ["1999", "SELECT 1"]);
+    assert_eq!(run(s, "select n % 5 m, count(*) from t group by m order by m limit 1"), ["0|400", "SELECT 1"]);
+    assert_eq!(run(s, "select * from t").len(), 2_001);
+    assert_eq!(run(s, "insert into copy select * from t where id < 250"), ["INSERT 0 250"]);
+    assert_eq!(limit.held_bytes(), 0);
 }
 
 #[test]

@@ -225,8 +225,11 @@ impl Transaction for Open {
 /// A session on a new database.
 pub fn session() -> (Session, Memory) {
     let memory = Memory::default();
-    let engine = Engine::new("postgres", Arc::new(memory.clone()));
-    (Session::new(Arc::new(engine), "root"), memory)
+    (session_of(Engine::new("postgres", Arc::new(memory.clone()))), memory)
+}
+
+pub fn session_of(engine: Engine) -> Session {
+    Session::new(Arc::new(engine), "root")
 }
 
 /// Runs a simple query and shows what came back, a line per message: rows joined by `|`, tags, or errors.

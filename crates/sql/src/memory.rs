@@ -1,0 +1,125 @@
+//! What running queries hold in memory, and how much of it they may hold together.
+
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// So much is reserved at once: few look at the shared counter.
+const STEP_BYTES: usize = 64 << 10;
+
+/// What all queries of a process may hold together: joins, sorts, groups, rows that are written back.
+#[derive(Debug)]
+pub struct QueryMemory {
+    limit_bytes: usize,
+    held_bytes: AtomicUsize,
+}
+
+impl QueryMemory {
+    /// A limit in bytes.
+    pub fn of(limit_bytes: usize) -> Self {
+        QueryMemory { limit_bytes, held_bytes: AtomicUsize::new(0) }
+    }
+
+    /// The limit.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// What is held now.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Holds more, whatever the limit.
+    pub fn take(&self, bytes: usize) {
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Holds more, unless that would be too much.
+    pub fn try_take(&self, bytes: usize) -> Result<(), SqlError> {
+        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.limit_bytes);
+        let taken = self.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(drop).map_err(|_| {
+            let megabytes = self.limit_bytes >> 20;
+            SqlError::new(state::OUT_OF_MEMORY, "out of memory")
+                .detail(format!("What queries join, sort, group or write back may take {megabytes} MB together."))
+                .hint("Read less at once, sort by an index, or start the server with a larger --query-memory.")
+        })
+    }
+
+    /// Holds less.
+    pub fn give_back(&self, bytes: usize) {
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Default for QueryMemory {
+    fn default() -> Self {
+        QueryMemory::of(256 << 20)
+    }
+}
+
+/// What one query holds of it; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    memory: Arc<QueryMemory>,
+    reserved: usize,
+    used: usize,
+}
+
+impl Held {
+    pub(crate) fn none(memory: &Arc<QueryMemory>) -> Self {
+        Held { memory: Arc::clone(memory), reserved: 0, used: 0 }
+    }
+
+    /// Holds more, or fails with 53200.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), SqlError> {
+        self.used += bytes;
+        if self.used > self.reserved {
+            let more = (self.used - self.reserved).max(STEP_BYTES);
+            self.memory.try_take(more)?;
+            self.reserved += more;
+        }
+        Ok(())
+    }
+
+    /// Holds less.
+    pub(crate) fn free(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.give_back(self.reserved);
+    }
+}
+
+/// About how many bytes a row takes.
+pub(crate) fn weight(row: &[Datum]) -> usize {
+    let behind = |datum: &Datum| match datum {
+        Datum::Text(text) => text.len() + 32,
+        Datum::Bytes(bytes) => bytes.len() + 32,
+        _ => 0,
+    };
+    size_of::<Vec<Datum>>() + 16 + size_of_val(row) + row.iter().map(behind).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_share_a_limit_and_give_back_what_they_held() {
+        let memory = Arc::new(QueryMemory::of(1 << 20));
+        let (mut one, mut other) = (Held::none(&memory), Held::none(&memory));
+        one.add(700 << 10).expect("there is room");
+        let refused = other.add(400 << 10).expect_err("not for both");
+        assert_eq!(refused.sqlstate, state::OUT_OF_MEMORY);
+        drop(other);
+        one.add(300 << 10).expect("the other's share is back");
+        drop(one);
+        assert_eq!(memory.held_bytes(), 0);
+    }
+}
