@@ -44,7 +44,7 @@ impl Default for SettleOptions {
         SettleOptions {
             every: Duration::from_secs(1),
             after: Duration::from_secs(8),
-            after_bytes: 32 << 20,
+            after_bytes: 56 << 20,
             checkpoint_every: Duration::from_secs(10),
             checkpoint_bytes: 64 << 20,
             batch_bytes: 16 << 20,

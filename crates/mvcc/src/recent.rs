@@ -67,7 +67,7 @@ pub struct Recent {
 }
 
 /// Bookkeeping of one version beside its key and value, roughly.
-const OVERHEAD_BYTES: usize = 128;
+const OVERHEAD_BYTES: usize = 256;
 /// Installs that are let go of at once: readers wait no longer than for these.
 const INSTALLS_AT_ONCE: usize = 256;
 /// Keys that a scan looks at under the lock for each key that it may return, and some more.
@@ -94,7 +94,8 @@ impl Recent {
         debug_assert!(position >= inner.position, "installs come in the order of agreement");
         let mut again = false;
         for write in writes {
-            let versions = inner.versions.entry(write.key.clone()).or_default();
+            // Most keys have one version here.
+            let versions = inner.versions.entry(write.key.clone()).or_insert_with(|| VecDeque::with_capacity(1));
             let place = match versions.back() {
                 Some(newest) if newest.at >= at => versions.partition_point(|version| version.at < at),
                 _ => versions.len(),
