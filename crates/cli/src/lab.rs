@@ -3,7 +3,8 @@
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use meridian_history::cycles::{self, Model};
-use meridian_history::{Status, read, write};
+use meridian_history::linearizable::{self, Limit};
+use meridian_history::{Status, Transaction, read, timestamps, write};
 use meridian_sim::{Faults, Options, Report, run};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -79,6 +80,8 @@ pub struct Simulation {
 pub enum Claim {
     /// There is an order that respects real time.
     StrictSerializable,
+    /// The same, by search: exact without lists or timestamps, for some hundred transactions.
+    Linearizable,
     /// There is an order.
     Serializable,
     /// Everybody reads a snapshot, and of two that write the same one fails.
@@ -297,6 +300,27 @@ impl Sums {
 }
 
 impl Check {
+    /// How it was judged, or what is wrong.
+    fn judge(&self, history: &[Transaction]) -> Result<&'static str, String> {
+        let happened = |transaction: &&Transaction| transaction.status == Status::Ok;
+        let timed = history.iter().filter(happened).all(|transaction| transaction.at.is_some());
+        let by_cycles = |model| cycles::judge(history, model).map_err(|why| why.to_string());
+        match self.model {
+            Claim::Linearizable => linearizable::judge(history, Limit::default()).map_err(|why| why.to_string())?,
+            Claim::StrictSerializable => by_cycles(Model::StrictSerializable)?,
+            Claim::Serializable => by_cycles(Model::Serializable)?,
+            Claim::SnapshotIsolation => by_cycles(Model::SnapshotIsolation)?,
+            Claim::ReadCommitted => by_cycles(Model::ReadCommitted)?,
+        }
+        match self.model {
+            Claim::Linearizable => return Ok("by search"),
+            Claim::StrictSerializable if timed => timestamps::judge(history).map_err(|why| why.to_string())?,
+            Claim::Serializable if timed => timestamps::replay(history).map_err(|why| why.to_string())?,
+            _ => return Ok("by cycles"),
+        }
+        Ok("by cycles and by timestamps")
+    }
+
     /// Reads and judges.
     pub fn run(&self) -> ExitCode {
         let path = self.file.display();
@@ -307,16 +331,10 @@ impl Check {
                 return ExitCode::FAILURE;
             }
         };
-        let model = match self.model {
-            Claim::StrictSerializable => Model::StrictSerializable,
-            Claim::Serializable => Model::Serializable,
-            Claim::SnapshotIsolation => Model::SnapshotIsolation,
-            Claim::ReadCommitted => Model::ReadCommitted,
-        };
         let claim = self.model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        match cycles::judge(&history, model) {
-            Ok(()) => {
-                println!("{path}: {} transactions, {claim}", history.len());
+        match self.judge(&history) {
+            Ok(how) => {
+                println!("{path}: {} transactions, {claim} {how}", history.len());
                 ExitCode::SUCCESS
             }
             Err(why) => {

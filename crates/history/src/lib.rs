@@ -6,15 +6,19 @@
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
 //! | [`timestamps::judge`] | the commit timestamps | exact: replays everything in the order of the timestamps; every read must have seen that state, and the order must respect real time |
-//! | [`cycles::judge`] | values that are appended to lists, each once | no order is claimed: infers who must precede whom, and looks for cycles |
+//! | [`cycles::judge`] | values that name their writer: appended to lists, or written to registers | no order is claimed: infers who must precede whom, and looks for cycles |
+//! | [`linearizable::judge`] | few transactions | exact: searches for any order that respects real time |
+//! | [`invariants`] | a workload | what each workload promises by itself: totals, sets, counters |
 //!
-//! The second is blind to registers, the first to a database that tells no timestamps. Each is tested on histories that are wrong on purpose.
+//! Each is tested on histories that are wrong on purpose.
 //!
 //! 1. `ok` happened, `fail` did not, `info` may have: at any moment from its start on, or never.
 //! 2. Values are written once: a value names its writer.
 
 pub mod cycles;
 mod format;
+pub mod invariants;
+pub mod linearizable;
 pub mod timestamps;
 
 pub use format::{FormatError, Op, Stamp, Status, Transaction, Value, read, write};

@@ -1,7 +1,8 @@
 //! The judges, judged: histories of engines that promise something, and histories that are wrong on purpose.
 
 use meridian_history::cycles::{self, Model};
-use meridian_history::{Op, Status, Transaction, Value, read, timestamps, write};
+use meridian_history::linearizable::{self, Limit};
+use meridian_history::{Op, Status, Transaction, Value, invariants, read, timestamps, write};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -33,10 +34,10 @@ fn judged(text: &str, model: Model) -> Result<(), String> {
 #[test]
 fn what_is_wrong_is_named() {
     let cases = [
-        ("nobody appended", r#"1 2 ["r","x",[7]]"#),
+        ("nobody put 7 into x", r#"1 2 ["r","x",[7]]"#),
         ("though its transaction failed", "!1 2 [\"append\",\"x\",7]\n3 4 [\"r\",\"x\",[7]]"),
         (
-            "between two appends",
+            "between two writes",
             "1 2 [\"append\",\"x\",1],[\"append\",\"x\",2]\n1 2 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[1,2]]",
         ),
         ("was appended to x twice", "1 2 [\"append\",\"x\",1]\n1 2 [\"append\",\"x\",1]"),
@@ -50,6 +51,17 @@ fn what_is_wrong_is_named() {
         ("had ended when", "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]"),
         // Written skew: each reads what the other appends to.
         ("it read", "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]"),
+        (
+            "nobody put 7 into r",
+            r#"1 2 ["w","r",1]
+3 4 ["r","r",7]"#,
+        ),
+        ("though its transaction failed", "!1 2 [\"w\",\"r\",7]\n3 4 [\"r\",\"r\",7]"),
+        ("between two writes", "1 2 [\"w\",\"r\",1],[\"w\",\"r\",2]\n1 2 [\"r\",\"r\",1]"),
+        ("changed within a transaction", "1 2 [\"w\",\"r\",1],[\"r\",\"r\",null]"),
+        ("had ended when", "1 2 [\"w\",\"r\",1]\n3 4 [\"r\",\"r\",null]"),
+        // Three that read and write: the third did not see the second.
+        ("it read r", "1 2 [\"w\",\"r\",1]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",2]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",3]"),
         // A scan that misses a key reads it as empty.
         ("it read y", "1 2 [\"append\",\"y\",1]\n3 9 [\"scan\",\"a\",\"z\",[]]"),
     ];
@@ -65,15 +77,103 @@ fn each_model_forbids_what_it_forbids() {
     let stale = "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]";
     let lost = "1 9 [\"r\",\"x\",[]],[\"append\",\"x\",1]\n1 9 [\"r\",\"x\",[]],[\"append\",\"x\",2]\n10 11 [\"r\",\"x\",[1,2]]";
     let circle = "1 9 [\"append\",\"x\",1],[\"r\",\"y\",[2]]\n1 9 [\"append\",\"y\",2],[\"r\",\"x\",[1]]";
+    let register_skew = "1 2 [\"w\",\"a\",1],[\"w\",\"b\",2]\n3 9 [\"r\",\"a\",1],[\"r\",\"b\",2],[\"w\",\"a\",3]\n3 9 [\"r\",\"a\",1],[\"r\",\"b\",2],[\"w\",\"b\",4]";
+    let register_stale = "1 2 [\"w\",\"a\",1]\n3 4 [\"r\",\"a\",1],[\"w\",\"a\",2]\n5 6 [\"r\",\"a\",1]";
+    let register_lost =
+        "1 9 [\"r\",\"a\",null],[\"w\",\"a\",1]\n1 9 [\"r\",\"a\",null],[\"w\",\"a\",2]\n10 11 [\"r\",\"a\",2]";
     let models = [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable];
     for (text, allowed) in [
         (skew, [true, true, false, false]),
         (stale, [true, true, true, false]),
         (lost, [true, false, false, false]),
         (circle, [false, false, false, false]),
+        (register_skew, [true, true, false, false]),
+        (register_stale, [true, true, true, false]),
+        (register_lost, [true, false, false, false]),
     ] {
         let found = models.map(|model| judged(text, model).is_ok());
         assert_eq!(found, allowed, "{text}");
+    }
+}
+
+/// Histories that are small: good and bad ones, and what the search says. It needs no timestamps, lists or single writes.
+#[test]
+fn the_search_finds_an_order_or_says_that_there_is_none() {
+    let search = |text: &str| linearizable::judge(&history(text), Limit::default());
+    let good = [
+        // Overlapping ones may come in any order.
+        "1 9 [\"w\",\"x\",1]\n1 9 [\"w\",\"x\",2]\n10 11 [\"r\",\"x\",1]",
+        "1 9 [\"w\",\"x\",1]\n2 3 [\"r\",\"x\",null]\n4 5 [\"r\",\"x\",1]",
+        // Nobody knows: it happened before the second read and after the first, or never.
+        "?1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",null]\n5 6 [\"r\",\"x\",1]",
+        "?1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",null]\n5 6 [\"r\",\"x\",null]",
+        // The same value twice.
+        "1 2 [\"w\",\"x\",1]\n3 4 [\"w\",\"x\",2]\n5 6 [\"w\",\"x\",1]\n7 8 [\"r\",\"x\",1]",
+        "1 2 [\"append\",\"l\",1]\n3 4 [\"scan\",\"a\",\"z\",[[\"l\",[1]]]]",
+    ];
+    let bad = [
+        "1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",null]", // stale read
+        "1 9 [\"r\",\"x\",null],[\"w\",\"x\",1]\n1 9 [\"r\",\"x\",null],[\"w\",\"x\",2]", // lost update
+        "1 9 [\"r\",\"x\",null],[\"w\",\"y\",1]\n1 9 [\"r\",\"y\",null],[\"w\",\"x\",2]", // write skew
+        "1 9 [\"w\",\"x\",1],[\"w\",\"y\",1]\n1 9 [\"r\",\"x\",1],[\"r\",\"y\",null]", // fractured read
+        "1 9 [\"w\",\"x\",1]\n1 9 [\"w\",\"y\",1]\n1 9 [\"r\",\"x\",1],[\"r\",\"y\",null]\n1 9 [\"r\",\"x\",null],[\"r\",\"y\",1]", // long fork
+        "!1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",1]", // what failed is seen
+        "?1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",1]\n5 6 [\"r\",\"x\",null]", // unknown, seen, and gone
+        "1 2 [\"append\",\"l\",1]\n3 4 [\"scan\",\"a\",\"z\",[]]",
+    ];
+    good.into_iter().for_each(|text| assert_eq!(search(text), Ok(()), "{text}"));
+    for text in bad {
+        let found = search(text).expect_err(text).to_string();
+        assert!(found.contains("no order is possible"), "{found}");
+    }
+    let few = linearizable::judge(&history(bad[1]), Limit(1)).expect_err("no time");
+    assert_eq!(few, linearizable::Violation::GivenUp(1), "unknown is not good");
+}
+
+#[test]
+fn workloads_keep_their_own_promises() {
+    type Judge = fn(&[Transaction]) -> Result<(), invariants::Violation>;
+    let bank: Judge = |history| invariants::bank(history, 2, 10);
+    let counter: Judge = |history| invariants::counter(history, "n");
+    let cases: [(Judge, &str, &str); 12] = [
+        (
+            bank,
+            "",
+            "1 2 [\"r\",\"a\",null],[\"r\",\"b\",null],[\"w\",\"a\",7],[\"w\",\"b\",13]\n3 4 [\"scan\",\"a\",\"c\",[[\"a\",7],[\"b\",13]]]",
+        ),
+        (
+            bank,
+            "hold 17",
+            "1 2 [\"r\",\"a\",null],[\"w\",\"a\",7],[\"w\",\"b\",13]\n3 4 [\"scan\",\"a\",\"c\",[[\"a\",7]]]",
+        ),
+        (bank, "a is -1", "3 4 [\"scan\",\"a\",\"c\",[[\"a\",-1],[\"b\",21]]]"),
+        (invariants::set, "", "1 2 [\"w\",\"a\",1]\n3 4 [\"scan\",\"a\",\"c\",[[\"a\",1]]]"),
+        (invariants::set, "acknowledged", "1 2 [\"w\",\"a\",1]\n3 4 [\"scan\",\"a\",\"c\",[]]"),
+        (invariants::set, "failed", "!1 2 [\"w\",\"a\",1]\n3 4 [\"scan\",\"a\",\"c\",[[\"a\",1]]]"),
+        (counter, "", "1 2 [\"w\",\"n\",1]\n?1 2 [\"w\",\"n\",2]\n3 4 [\"r\",\"n\",1]\n5 6 [\"r\",\"n\",2]"),
+        (counter, "between 1 and 2", "1 2 [\"w\",\"n\",1]\n?1 2 [\"w\",\"n\",2]\n3 4 [\"r\",\"n\",null]"),
+        (invariants::monotonic, "greater", "1 2 [\"w\",\"a\",2]\n3 4 [\"w\",\"b\",1]"),
+        (
+            invariants::long_fork,
+            "the other does not",
+            "1 9 [\"r\",\"a\",1],[\"r\",\"b\",null]\n1 9 [\"r\",\"a\",null],[\"r\",\"b\",2]",
+        ),
+        (
+            invariants::causal_reverse,
+            "a is not",
+            "1 2 [\"w\",\"a\",1]\n3 4 [\"w\",\"b\",2]\n1 9 [\"r\",\"a\",null],[\"r\",\"b\",2]",
+        ),
+        (
+            invariants::causal_reverse,
+            "",
+            "1 3 [\"w\",\"a\",1]\n2 4 [\"w\",\"b\",2]\n1 9 [\"r\",\"a\",null],[\"r\",\"b\",2]",
+        ),
+    ];
+    for (judge, wrong, text) in cases {
+        match judge(&history(text)) {
+            Ok(()) => assert_eq!(wrong, "", "{text}"),
+            Err(found) => assert!(!wrong.is_empty() && found.to_string().contains(wrong), "{text}: {found}"),
+        }
     }
 }
 
@@ -206,6 +306,24 @@ fn engines_keep_what_they_promise_and_no_more() {
         let more = broken.iter().skip(promise).copied().collect::<Vec<_>>();
         assert!(more.iter().skip(usize::from(promise == 0)).all(|broken| *broken > 20), "{engine:?}: {broken:?}");
     }
+}
+
+/// Where the search finds an order there is no cycle; where engines promise nothing, both say so.
+#[test]
+fn the_search_and_the_cycles_agree() {
+    let mut wrong = 0;
+    for engine in [Engine::Serial, Engine::Stale, Engine::Snapshot, Engine::Careless] {
+        for seed in 0..50 {
+            let history = run(engine, seed, 40);
+            let by_search = linearizable::judge(&history, Limit::default());
+            assert!(!matches!(by_search, Err(linearizable::Violation::GivenUp(_))), "{engine:?} {seed}");
+            let by_cycles = cycles::judge(&history, Model::StrictSerializable);
+            assert!(by_cycles.is_ok() || by_search.is_err(), "{engine:?} {seed}: {by_cycles:?}");
+            assert!(engine != Engine::Serial || by_search.is_ok(), "{seed}: {by_search:?}");
+            wrong += usize::from(by_search.is_err());
+        }
+    }
+    assert!(wrong > 60, "{wrong}");
 }
 
 #[test]

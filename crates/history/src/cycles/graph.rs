@@ -1,0 +1,138 @@
+//! Who precedes whom, and the shortest way from one back to itself.
+
+use super::{Edge, Model, Why};
+use crate::{Status, Transaction};
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Who precedes whom. Nodes beyond the transactions are moments, which keep the edges of real time few.
+pub(super) struct Graph<'a> {
+    history: &'a [Transaction],
+    model: Model,
+    graph: DiGraph<(), (Why, Option<String>)>,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn new(history: &'a [Transaction], model: Model) -> Graph<'a> {
+        let mut graph = DiGraph::with_capacity(2 * history.len(), 4 * history.len());
+        // Under snapshot isolation each stands there twice: as one that is reached by rw, and as one that is not.
+        let copies = if model == Model::SnapshotIsolation { 2 } else { 1 };
+        for _ in 0..copies * history.len() {
+            graph.add_node(());
+        }
+        Graph { history, model, graph }
+    }
+
+    pub(super) fn relate(&mut self, from: Option<usize>, to: Option<usize>, why: Why, key: &str) {
+        let (Some(from), Some(to)) = (from, to) else { return };
+        if from == to {
+            return;
+        }
+        let all = self.history.len();
+        let mut add = |from: usize, to: usize| {
+            self.graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), (why, Some(key.to_owned())));
+        };
+        match (self.model, why) {
+            (Model::ReadCommitted, Why::Rw) => {}
+            (Model::SnapshotIsolation, Why::Rw) => add(from, to + all),
+            (Model::SnapshotIsolation, _) => {
+                add(from, to);
+                add(from + all, to);
+            }
+            _ => add(from, to),
+        }
+    }
+
+    /// Two read the same and wrote: each precedes the other, as it did not see the other's write. Snapshot isolation, which suffers that, says
+    /// that one of the writes came first; whichever it was, the other should have seen it.
+    pub(super) fn one_is_lost(&mut self, one: usize, other: usize, key: &str) {
+        if self.model == Model::SnapshotIsolation && one < other {
+            self.relate(Some(one), Some(other), Why::Ww, key);
+        }
+    }
+
+    /// A moment for each end: whoever begins later comes after the last moment before.
+    pub(super) fn real_time(&mut self) {
+        let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * self.history.len());
+        for (at, transaction) in self.history.iter().enumerate() {
+            if transaction.status != Status::Fail {
+                events.push((transaction.start, false, at));
+            }
+            if transaction.status == Status::Ok {
+                events.push((transaction.end, true, at));
+            }
+        }
+        events.sort_unstable();
+        let mut moment: Option<NodeIndex> = None;
+        for (_, ends, at) in events {
+            let node = NodeIndex::new(at);
+            if ends {
+                let next = self.graph.add_node(());
+                self.graph.add_edge(node, next, (Why::RealTime, None));
+                if let Some(moment) = moment.replace(next) {
+                    self.graph.add_edge(moment, next, (Why::RealTime, None));
+                }
+            } else if let Some(moment) = moment {
+                self.graph.add_edge(moment, node, (Why::RealTime, None));
+            }
+        }
+    }
+
+    /// A short cycle, if there is any.
+    pub(super) fn cycle(&self) -> Option<Vec<Edge>> {
+        /// From how many of a tangle's transactions the shortest way back is looked for.
+        const TRIES: usize = 64;
+        let tangles = petgraph::algo::kosaraju_scc(&self.graph);
+        let tangle = tangles.into_iter().filter(|tangle| tangle.len() > 1).min_by_key(Vec::len)?;
+        let within: BTreeSet<NodeIndex> = tangle.iter().copied().collect();
+        let copies = if self.model == Model::SnapshotIsolation { 2 } else { 1 };
+        let is_transaction = |node: &NodeIndex| node.index() < copies * self.history.len();
+        let begins = within.iter().copied().filter(is_transaction).take(TRIES);
+        let cycles = begins.filter_map(|start| self.shortest(start, &within));
+        cycles.map(|cycle| self.told(&cycle)).min_by_key(Vec::len)
+    }
+
+    /// The shortest way from a node back to itself: the edges, each with where it leads from.
+    fn shortest(&self, start: NodeIndex, within: &BTreeSet<NodeIndex>) -> Option<Vec<petgraph::graph::EdgeIndex>> {
+        let mut came: BTreeMap<NodeIndex, petgraph::graph::EdgeIndex> = BTreeMap::new();
+        let mut next = VecDeque::from([start]);
+        while let Some(node) = next.pop_front() {
+            for edge in self.graph.edges(node) {
+                let to = edge.target();
+                if to == start {
+                    let (mut way, mut at) = (vec![edge.id()], node);
+                    while at != start {
+                        way.push(came[&at]);
+                        at = self.graph.edge_endpoints(came[&at])?.0;
+                    }
+                    way.reverse();
+                    return Some(way);
+                }
+                if within.contains(&to) && !came.contains_key(&to) {
+                    came.insert(to, edge.id());
+                    next.push_back(to);
+                }
+            }
+        }
+        None
+    }
+
+    /// The same in terms of transactions: ways through moments are one step.
+    fn told(&self, way: &[petgraph::graph::EdgeIndex]) -> Vec<Edge> {
+        let copies = if self.model == Model::SnapshotIsolation { 2 } else { 1 };
+        let transaction = |node: NodeIndex| {
+            (node.index() < copies * self.history.len()).then(|| &self.history[node.index() % self.history.len()])
+        };
+        let (mut edges, mut from) = (Vec::new(), None);
+        for edge in way {
+            let Some((source, target)) = self.graph.edge_endpoints(*edge) else { continue };
+            from = transaction(source).or(from);
+            if let (Some(one), Some(to)) = (from, transaction(target)) {
+                let (why, key) = self.graph[*edge].clone();
+                edges.push(Edge { from: one.clone(), to: to.clone(), why, key });
+            }
+        }
+        edges
+    }
+}
