@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
 use meridian_history::{Status, Transaction, read, timestamps, write};
-use meridian_sim::{Faults, Options, Report, run};
+use meridian_sim::{Faults, Options, Report, Workload, run};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -58,6 +58,10 @@ pub struct Simulation {
     /// What may go wrong.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     faults: Vec<Kind>,
+    /// What the clients do: mixed, list-append, rw-register, bank, set, counter, long-fork, monotonic, causal-reverse, predicate; with `all`, each
+    /// seed does another.
+    #[arg(long, default_value = "mixed", value_parser = workload)]
+    workload: Work,
     /// Nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     nodes: u32,
@@ -107,6 +111,26 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     if from < to { Ok((from, to)) } else { Err(wrong()) }
 }
 
+/// One workload, or all in turn.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    One(Workload),
+    All,
+}
+
+impl Work {
+    fn of(self, seed: u64) -> Workload {
+        match self {
+            Work::One(workload) => workload,
+            Work::All => Workload::ALL[(seed % Workload::ALL.len() as u64) as usize],
+        }
+    }
+}
+
+fn workload(text: &str) -> Result<Work, String> {
+    if text == "all" { Ok(Work::All) } else { text.parse().map(Work::One) }
+}
+
 fn faults(kinds: &[Kind]) -> Faults {
     let has = |kind: Kind| kinds.contains(&kind) || kinds.contains(&Kind::All);
     Faults { network: has(Kind::Network), clock: has(Kind::Clock), disk: has(Kind::Disk), process: has(Kind::Process) }
@@ -134,6 +158,7 @@ impl Simulation {
             clients: 2 * nodes,
             transactions: self.txns,
             faults: faults(&self.faults),
+            workload: self.workload.of(seed),
             tell: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
         }
@@ -143,8 +168,11 @@ impl Simulation {
     fn again(&self, seed: u64) -> String {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
-        let Simulation { nodes, txns, .. } = self;
-        format!("meridian sim --seed {seed} --faults {} --nodes {nodes} --txns {txns} --trace", faults.join(","))
+        let (Simulation { nodes, txns, .. }, workload) = (self, self.workload.of(seed));
+        let faults = faults.join(",");
+        format!(
+            "meridian sim --seed {seed} --workload {workload} --faults {faults} --nodes {nodes} --txns {txns} --trace"
+        )
     }
 
     /// Runs it.
@@ -176,6 +204,7 @@ impl Simulation {
                 "{}",
                 serde_json::json!({
                     "seed": report.seed,
+                    "workload": self.workload.of(self.seed).name(),
                     "verdict": report.verdict.as_ref().map_or_else(|why| why.as_str(), |()| "ok"),
                     "ok": ok,
                     "failed": failed,
@@ -188,7 +217,13 @@ impl Simulation {
                 })
             );
         } else {
-            println!("world         seed {}, {} nodes, {} clients", report.seed, self.nodes, 2 * self.nodes);
+            let workload = self.workload.of(self.seed);
+            println!(
+                "world         seed {}, {} nodes, {} clients, {workload}",
+                report.seed,
+                self.nodes,
+                2 * self.nodes
+            );
             let struck: Vec<String> = report.faults.iter().map(|(name, times)| format!("{name} {times}×")).collect();
             println!("faults        {}", if struck.is_empty() { "none".into() } else { struck.join(", ") });
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");

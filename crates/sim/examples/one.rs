@@ -1,12 +1,14 @@
-//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES]`.
+//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD]]`.
 
-use meridian_sim::{Options, run};
+use meridian_sim::{Options, Workload, run};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
-    let seed = arguments.next().expect("a seed");
-    let nodes = arguments.next().unwrap_or(3) as usize;
-    let report = run(Options { nodes, tell: Some(|line| println!("{line}")), ..Options::new(seed) });
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| arguments.get(at).map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number(0).expect("a seed");
+    let nodes = number(1).unwrap_or(3) as usize;
+    let workload = arguments.get(2).map_or(Workload::Mixed, |text| text.parse().expect("a workload"));
+    let report = run(Options { nodes, workload, tell: Some(|line| println!("{line}")), ..Options::new(seed) });
     println!("trace {:016x}, {:?}", report.trace_hash, report.faults);
     if let Err(why) = report.verdict {
         println!("{why}");

@@ -1,37 +1,17 @@
-//! What clients do, and what they write down of it.
-//!
-//! Keys that begin with `l` are lists, to which is appended by reading and writing; keys that begin with `r` are registers, written without
-//! a look. Every element and number is written once, so that a value names its writer.
+//! How clients do what they want, and what they write down of it.
 
 use crate::site::Handle;
+use crate::workload::{OPENING, Plan, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};
 use meridian_mvcc::{Key, KeyRange, Value as Bytes};
 use meridian_txn::locking::Site;
-use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
+use meridian_txn::{Begin, Database, Failure, Lock, Outcome, Transaction};
 use parking_lot::Mutex;
-use rand::Rng;
-use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// One thing to do.
-#[derive(Clone, Debug)]
-pub enum Step {
-    Read(String, Lock),
-    Append(String, i64),
-    Write(String, Option<i64>),
-    Scan(String, String, bool),
-    /// Writes something and takes it back.
-    Regret(String),
-    Think(u64),
-}
-
-/// A transaction to be tried.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub mode: Mode,
-    pub steps: Vec<Step>,
-}
+/// How keys begin that say only who committed.
+pub const MARK: char = '~';
 
 /// What is known of a transaction so far.
 #[derive(Debug, Default)]
@@ -75,47 +55,6 @@ pub fn between(low: &str, high: &str) -> KeyRange {
     KeyRange { start: key(low), end: Some(key(high)) }
 }
 
-/// Draws a transaction. Readers write nothing, and so get on where others wait for a majority.
-pub fn plan(rng: &mut ChaCha8Rng, reader: bool, keys: u32, next: &mut i64, past: &[Timestamp]) -> Plan {
-    let mut steps = Vec::new();
-    let name = |rng: &mut ChaCha8Rng, kind: char| format!("{kind}{}", rng.random_range(0..keys));
-    let mode = match rng.random_range(0..10) {
-        0..2 => Mode::ReadOnly(ReadAt::Now),
-        3.. if reader => Mode::ReadOnly(ReadAt::Now),
-        2 if !past.is_empty() => Mode::ReadOnly(ReadAt::Exact(past[rng.random_range(0..past.len())])),
-        _ => Mode::ReadWrite,
-    };
-    let writes = mode == Mode::ReadWrite;
-    for _ in 0..rng.random_range(1..5) {
-        let lock = if rng.random_bool(0.3) { Lock::Exclusive } else { Lock::Shared };
-        let kind = if rng.random_bool(0.5) { 'l' } else { 'r' };
-        let step = match rng.random_range(0..12) {
-            0..4 if writes => {
-                *next += 1;
-                Step::Append(name(rng, 'l'), *next)
-            }
-            4..6 if writes => {
-                *next += 1;
-                Step::Write(name(rng, 'r'), Some(*next))
-            }
-            6 if writes => {
-                *next += 1;
-                steps.push(Step::Write(name(rng, 'r'), None));
-                Step::Append(name(rng, 'l'), *next)
-            }
-            7 if writes => Step::Regret(name(rng, kind)),
-            8 => Step::Scan(kind.to_string(), char::from(kind as u8 + 1).to_string(), rng.random_bool(0.3)),
-            9 => Step::Think(rng.random_range(0..30_000_000)),
-            _ => Step::Read(name(rng, kind), lock),
-        };
-        steps.push(step);
-    }
-    if rng.random_bool(0.02) {
-        steps.push(Step::Think(3_000_000_000)); // Somebody who went for coffee with locks in hand.
-    }
-    Plan { mode, steps }
-}
-
 /// Tries a transaction; what comes of it is in `seen` at every moment.
 pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
     let end = |status, at: Option<Timestamp>| seen.lock().ended = Some((status, at.map(stamp)));
@@ -128,9 +67,14 @@ pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen
         Err(why) => return fail(why),
     };
     for step in plan.steps {
-        if let Err(why) = take(&mut *transaction, &desk, step, &seen).await {
+        if let Err(why) = take(&mut *transaction, &desk, step, plan.rows, &seen).await {
             return fail(why);
         }
+    }
+    if let Some(mark) = plan.mark
+        && let Err(why) = transaction.put(key(&format!("{MARK}{mark}")), Some(stored(&[mark])))
+    {
+        return fail(why);
     }
     // Who only read is committed whatever is heard: that it has committed is said of what it saw.
     seen.lock().committing = true;
@@ -146,12 +90,61 @@ async fn read(transaction: &mut dyn Transaction, name: &str, lock: Lock) -> Resu
     transaction.get(&key, lock).await
 }
 
-async fn take(transaction: &mut dyn Transaction, desk: &Handle, step: Step, seen: &Mutex<Seen>) -> Result<(), Failure> {
+/// Reads a register, and writes down what it saw.
+async fn look(
+    transaction: &mut dyn Transaction,
+    name: &str,
+    lock: Lock,
+    seen: &Mutex<Seen>,
+) -> Result<Option<i64>, Failure> {
+    let found = read(transaction, name, lock).await?;
+    let found = value(name, found.as_ref().map(|found| found.as_ref()));
+    let number = if let Value::Number(number) = found { Some(number) } else { None };
+    seen.lock().ops.push(Op::Read(name.to_owned(), found));
+    Ok(number)
+}
+
+fn write(
+    transaction: &mut dyn Transaction,
+    name: String,
+    number: Option<i64>,
+    seen: &Mutex<Seen>,
+) -> Result<(), Failure> {
+    transaction.put(key(&name), number.map(|number| stored(&[number])))?;
+    seen.lock().ops.push(Op::Write(name, number.map_or(Value::Nothing, Value::Number)));
+    Ok(())
+}
+
+async fn scan(
+    transaction: &mut dyn Transaction,
+    (low, high): (String, String),
+    (lock, reverse, limit): (Lock, bool, usize),
+    seen: &Mutex<Seen>,
+) -> Result<Vec<(String, Value)>, Failure> {
+    let (mut rows, mut rest) = (Vec::new(), Some(between(&low, &high)));
+    while let Some(range) = rest {
+        let found = transaction.scan(&range, lock, reverse, limit).await?;
+        rest = found.rest;
+        for (key, bytes) in found.rows {
+            let name = String::from_utf8_lossy(key.as_ref()).into_owned();
+            let found = value(&name, Some(bytes.as_ref()));
+            rows.push((name, found));
+        }
+    }
+    seen.lock().ops.push(Op::Scan(low, high, rows.clone()));
+    Ok(rows)
+}
+
+async fn take(
+    transaction: &mut dyn Transaction,
+    desk: &Handle,
+    step: Step,
+    limit: usize,
+    seen: &Mutex<Seen>,
+) -> Result<(), Failure> {
     match step {
         Step::Read(name, lock) => {
-            let found = read(transaction, &name, lock).await?;
-            let found = value(&name, found.as_ref().map(|found| found.as_ref()));
-            seen.lock().ops.push(Op::Read(name, found));
+            look(transaction, &name, lock, seen).await?;
         }
         Step::Append(name, element) => {
             let found = read(transaction, &name, Lock::Exclusive).await?;
@@ -161,22 +154,33 @@ async fn take(transaction: &mut dyn Transaction, desk: &Handle, step: Step, seen
             transaction.put(key(&name), Some(stored(&list)))?;
             seen.lock().ops.push(Op::Append(name, element));
         }
-        Step::Write(name, number) => {
-            transaction.put(key(&name), number.map(|number| stored(&[number])))?;
-            seen.lock().ops.push(Op::Write(name, number.map_or(Value::Nothing, Value::Number)));
-        }
+        Step::Write(name, number) => write(transaction, name, number, seen)?,
         Step::Scan(low, high, reverse) => {
-            let (mut rows, mut rest) = (Vec::new(), Some(between(&low, &high)));
-            while let Some(range) = rest {
-                let found = transaction.scan(&range, Lock::Shared, reverse, 2).await?;
-                rest = found.rest;
-                for (key, bytes) in found.rows {
-                    let name = String::from_utf8_lossy(key.as_ref()).into_owned();
-                    let found = value(&name, Some(bytes.as_ref()));
-                    rows.push((name, found));
-                }
+            scan(transaction, (low, high), (Lock::Shared, reverse, limit), seen).await?;
+        }
+        Step::Move(from, to, amount) => {
+            let has = look(transaction, &from, Lock::Exclusive, seen).await?.unwrap_or(OPENING);
+            let other = look(transaction, &to, Lock::Exclusive, seen).await?.unwrap_or(OPENING);
+            if has >= amount {
+                write(transaction, from, Some(has - amount), seen)?;
+                write(transaction, to, Some(other + amount), seen)?;
             }
-            seen.lock().ops.push(Op::Scan(low, high, rows));
+        }
+        Step::Increment(name) => {
+            // Shared: two that read the same meet when they write.
+            let number = look(transaction, &name, Lock::Shared, seen).await?.unwrap_or(0);
+            write(transaction, name, Some(number + 1), seen)?;
+        }
+        Step::Next(low, high, name) => {
+            let rows = scan(transaction, (low, high), (Lock::Shared, false, limit), seen).await?;
+            let number = |(_, value): &(String, Value)| if let Value::Number(number) = value { *number } else { 0 };
+            let greatest = rows.iter().map(number).max().unwrap_or(0);
+            write(transaction, name, Some(greatest + 1), seen)?;
+        }
+        Step::InsertUnless(low, high, name, number) => {
+            if scan(transaction, (low, high), (Lock::Shared, false, limit), seen).await?.is_empty() {
+                write(transaction, name, Some(number), seen)?;
+            }
         }
         Step::Regret(name) => {
             let point = transaction.savepoint();

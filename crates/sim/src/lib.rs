@@ -25,9 +25,11 @@ mod member;
 mod network;
 mod site;
 mod verdict;
+mod workload;
 mod world;
 
 pub use faults::Faults;
+pub use workload::Workload;
 
 use meridian_history::Transaction;
 use std::collections::BTreeMap;
@@ -66,6 +68,8 @@ pub struct Options {
     pub transactions: usize,
     /// What may go wrong.
     pub faults: Faults,
+    /// What the clients do.
+    pub workload: Workload,
     /// The node that all clients go to; without one, that is drawn too.
     pub favourite: Option<usize>,
     /// What is broken on purpose.
@@ -83,6 +87,7 @@ impl Options {
             clients: 6,
             transactions: 300,
             faults: Faults::ALL,
+            workload: Workload::Mixed,
             favourite: None,
             defect: None,
             tell: None,

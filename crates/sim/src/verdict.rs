@@ -1,6 +1,6 @@
 //! What is held against a run: the history, and what the replicas installed.
 
-use crate::client::{numbers, value};
+use crate::client::{MARK, numbers, value};
 use meridian_clock::Timestamp;
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Op, Stamp, Status, Transaction, Value, timestamps};
@@ -17,17 +17,18 @@ fn name(write: &Write) -> String {
     String::from_utf8_lossy(write.key.as_ref()).into_owned()
 }
 
-/// Which commit wrote each element: the last number of each value.
-fn writers(installed: &Installed) -> BTreeMap<i64, Stamp> {
-    let mut writers = BTreeMap::new();
+/// Which commit wrote each element (the last number of each value), and which each mark.
+fn writers(installed: &Installed) -> (BTreeMap<i64, Stamp>, BTreeMap<i64, Stamp>) {
+    let (mut elements, mut marks) = (BTreeMap::new(), BTreeMap::new());
     for (at, writes) in installed {
-        for stored in writes.iter().filter_map(|write| write.value.as_ref()) {
-            if let Some(element) = numbers(stored.as_ref()).last() {
-                writers.insert(*element, crate::client::stamp(*at));
+        for write in writes {
+            let writers = if name(write).starts_with(MARK) { &mut marks } else { &mut elements };
+            if let Some(element) = write.value.as_ref().and_then(|stored| numbers(stored.as_ref()).last().copied()) {
+                writers.insert(element, crate::client::stamp(*at));
             }
         }
     }
-    writers
+    (elements, marks)
 }
 
 /// What a transaction wrote last, of each key.
@@ -43,28 +44,43 @@ fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
     last.into_values().flatten()
 }
 
-/// Judges a history; what nobody was told of gets the timestamp at which it was installed.
-pub fn judge(history: &mut [Transaction], past: &[Past], installed: &Installed) -> Result<(), String> {
-    let writers = writers(installed);
-    for transaction in history.iter_mut() {
-        let found = elements(transaction).map(|element| writers.get(&element).copied()).collect::<Vec<_>>();
-        match transaction.status {
-            Status::Ok => {
-                if let Some(other) = found.iter().find(|found| **found != transaction.at) {
-                    return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
+/// What a history is held against.
+pub struct Evidence<'a> {
+    /// The mark of each transaction, if it has one: then its numbers name nobody.
+    pub marks: &'a [Option<i64>],
+    /// What was read at timestamps in the past.
+    pub past: &'a [Past],
+    /// What replicas installed.
+    pub installed: &'a Installed,
+}
+
+impl Evidence<'_> {
+    /// Judges a history; what nobody was told of gets the timestamp at which it was installed.
+    pub fn judge(&self, history: &mut [Transaction]) -> Result<(), String> {
+        let (by_element, by_mark) = writers(self.installed);
+        for (transaction, mark) in history.iter_mut().zip(self.marks) {
+            let found: Vec<Option<Stamp>> = match mark {
+                Some(mark) => vec![by_mark.get(mark).copied()],
+                None => elements(transaction).map(|element| by_element.get(&element).copied()).collect(),
+            };
+            match transaction.status {
+                Status::Ok => {
+                    if let Some(other) = found.iter().find(|found| **found != transaction.at) {
+                        return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
+                    }
                 }
-            }
-            Status::Fail => {
-                if let Some(at) = found.iter().flatten().next() {
-                    return Err(format!("told as aborted, and installed at {at:?}: {transaction}"));
+                Status::Fail => {
+                    if let Some(at) = found.iter().flatten().next() {
+                        return Err(format!("told as aborted, and installed at {at:?}: {transaction}"));
+                    }
                 }
+                Status::Info => transaction.at = found.into_iter().flatten().next(),
             }
-            Status::Info => transaction.at = found.into_iter().flatten().next(),
         }
+        timestamps::judge(history).map_err(|why| format!("by timestamps: {why}"))?;
+        cycles::judge(history, Model::StrictSerializable).map_err(|why| format!("by cycles: {why}"))?;
+        self.past.iter().try_for_each(|(at, ops)| exactly(*at, ops, self.installed))
     }
-    timestamps::judge(history).map_err(|why| format!("by timestamps: {why}"))?;
-    cycles::judge(history, Model::StrictSerializable).map_err(|why| format!("by cycles: {why}"))?;
-    past.iter().try_for_each(|(at, ops)| exactly(*at, ops, installed))
 }
 
 /// A read at a timestamp saw exactly what had been committed up to there.

@@ -10,7 +10,7 @@ use crate::faults::{Fault, Nemesis};
 use crate::member::{Copy, Life};
 use crate::network::Network;
 use crate::site::Key;
-use crate::verdict::{self, Installed, Past};
+use crate::verdict::{Evidence, Installed, Past};
 use crate::{Defect, Options, Report};
 use meridian_clock::Timestamp;
 use meridian_history::Transaction;
@@ -118,6 +118,7 @@ struct Client {
     attempt: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     seen: Arc<Mutex<Seen>>,
     mode: Mode,
+    mark: Option<i64>,
     start: u64,
     committed: usize,
 }
@@ -157,6 +158,8 @@ pub struct World {
     open: bool,
     faulty: bool,
     history: Vec<Transaction>,
+    /// The mark of each, if it has one.
+    marks: Vec<Option<i64>>,
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
@@ -200,6 +203,7 @@ impl World {
             attempt: None,
             seen: Arc::default(),
             mode: Mode::ReadWrite,
+            mark: None,
             start: 0,
             committed: 0,
         };
@@ -224,6 +228,7 @@ impl World {
             open: true,
             faulty: true,
             history: Vec::new(),
+            marks: Vec::new(),
             past: Vec::new(),
             recent: VecDeque::new(),
             installed: Installed::new(),
@@ -263,8 +268,11 @@ impl World {
         }
         if self.violation.is_none() {
             let same = self.copies_are_equal();
-            let verdict = same.and_then(|()| verdict::judge(&mut self.history, &self.past, &self.installed));
-            self.violation = verdict.err();
+            let evidence = Evidence { marks: &self.marks, past: &self.past, installed: &self.installed };
+            let verdict = same.and_then(|()| evidence.judge(&mut self.history));
+            let workload = self.options.workload;
+            let kept = || workload.judge(&self.history).map_err(|why| format!("workload {workload}: {why}"));
+            self.violation = verdict.and_then(|()| kept()).err();
         }
         Report {
             seed: self.options.seed,

@@ -2,7 +2,7 @@
 
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
-use meridian_sim::{Defect, Faults, Options, Report, run};
+use meridian_sim::{Defect, Faults, Options, Report, Workload, run};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,6 +20,22 @@ fn told(report: &Report) -> String {
 fn options(seed: u64) -> Options {
     let nodes = if seed % 4 == 3 { 5 } else { 3 };
     Options { nodes, clients: 2 * nodes, ..Options::new(seed) }
+}
+
+#[test]
+fn every_workload_keeps_what_it_promises() {
+    let mut committed: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..seeds() {
+        let workload = Workload::ALL[1..][seed as usize % 9];
+        let report = run(Options { workload, transactions: 150, ..options(10_000_000 + seed) });
+        if let Err(why) = &report.verdict {
+            panic!("{workload}: {why}\n{}", told(&report));
+        }
+        let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        *committed.entry(workload.name()).or_default() += ok.count();
+    }
+    println!("{committed:?}");
+    assert!(committed.len() == 9 && committed.values().all(|count| *count > 100), "{committed:?}");
 }
 
 /// How many seeds: `SEEDS=1000 cargo test …` looks further.

@@ -294,7 +294,8 @@ pub(crate) struct Running {
     skip: u64,
     left: u64,
     done: bool,
-    held: Held,
+    /// What was gathered takes so much.
+    held: Option<Box<Held>>,
 }
 
 impl Select {
@@ -336,7 +337,7 @@ impl Select {
             skip: Self::count(&self.offset, scope, "OFFSET")?.unwrap_or(0),
             left: Self::count(&self.limit, scope, "LIMIT")?.unwrap_or(u64::MAX),
             done: false,
-            held: Held::none(&scope.session.memory),
+            held: None,
         })
     }
 
@@ -415,7 +416,7 @@ impl Select {
         scope: &Scope<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
         let mut groups = self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
-        let held = &mut running.held;
+        let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
         let mut take = |row: Vec<Datum>| match &mut groups {
             _ if !self.accepts(&row, scope)? => Ok(()),

@@ -5,6 +5,7 @@ use crate::client;
 use crate::client::Seen;
 use crate::member;
 use crate::site::{Handle, Wish};
+use crate::workload::Drawing;
 use meridian_clock::Timestamp;
 use meridian_history::{Status, Transaction};
 use meridian_machine::{Address, Machine, Role};
@@ -28,13 +29,14 @@ impl World {
         let Some(life) = &self.nodes[node].life else { return };
         let reader = self.is_reader(client);
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
-        let plan = client::plan(&mut self.rng, reader, self.keys, &mut self.next_element, &past);
+        let (rng, keys, next) = (&mut self.rng, self.keys, &mut self.next_element);
+        let plan = Drawing { rng, reader, keys, next, past: &past }.plan(self.options.workload);
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
         self.begun += usize::from(!reader);
         let start = self.time.now();
         let there = &mut self.clients[client];
-        (there.node, there.mode, there.start) = (node, plan.mode, start);
+        (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
         there.seen = Arc::clone(&seen);
         there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
         self.poll(client);
@@ -113,7 +115,7 @@ impl World {
             *self.failures.entry(why).or_default() += 1;
         }
         there.committed += usize::from(status == Status::Ok);
-        let (start, mode, node) = (there.start, there.mode, there.node);
+        let (start, mode, mark, node) = (there.start, there.mode, there.mark, there.node);
         self.tell(|| {
             let node = self.members[node];
             format!("client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}", seen.ops)
@@ -130,6 +132,7 @@ impl World {
             Mode::ReadOnly(ReadAt::Exact(_)) => {}
             _ => {
                 let end = self.now();
+                self.marks.push(mark);
                 self.history.push(Transaction { client: client as u64, start, end, status, at, ops: seen.ops });
             }
         }
