@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
 use meridian_history::{Status, Transaction, read, timestamps, write};
-use meridian_sim::{Faults, Options, Report, Workload, run};
+use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Workload, run};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -62,6 +62,9 @@ pub struct Simulation {
     /// seed does another.
     #[arg(long, default_value = "mixed", value_parser = workload)]
     workload: Work,
+    /// How far apart nodes are: drawn from the seed, or as in a paper: lan, k2, tapir, clock-si.
+    #[arg(long, default_value = "drawn")]
+    regions: Regions,
     /// Nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     nodes: u32,
@@ -159,6 +162,7 @@ impl Simulation {
             transactions: self.txns,
             faults: faults(&self.faults),
             workload: self.workload.of(seed),
+            regions: self.regions,
             tell: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
         }
@@ -168,11 +172,9 @@ impl Simulation {
     fn again(&self, seed: u64) -> String {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
-        let (Simulation { nodes, txns, .. }, workload) = (self, self.workload.of(seed));
-        let faults = faults.join(",");
-        format!(
-            "meridian sim --seed {seed} --workload {workload} --faults {faults} --nodes {nodes} --txns {txns} --trace"
-        )
+        let (Simulation { nodes, txns, regions, .. }, workload) = (self, self.workload.of(seed));
+        let world = format!("--nodes {nodes} --regions {regions} --txns {txns}");
+        format!("meridian sim --seed {seed} --workload {workload} --faults {} {world} --trace", faults.join(","))
     }
 
     /// Runs it.
@@ -268,6 +270,14 @@ impl Simulation {
                             return;
                         }
                         let report = judged(self.options(seed));
+                        // One in a hundred runs twice, and must be the same run.
+                        let twin = seed.is_multiple_of(100).then(|| judged(self.options(seed)));
+                        let report = match (report, twin) {
+                            (Ok(once), Some(Ok(again))) if once.trace_hash != again.trace_hash => {
+                                Err(format!("seed {seed}: two runs of it are not the same run"))
+                            }
+                            (report, _) => report,
+                        };
                         let mut sums = sums.lock().expect("invariant: nobody panics with sums in hand");
                         sums.add(seed, report);
                         bar.inc(1);
@@ -282,14 +292,19 @@ impl Simulation {
         bar.finish_and_clear();
         let sums = sums.into_inner().expect("invariant: nobody panics with sums in hand");
         let seconds = began.elapsed().as_secs_f64();
-        let Sums { transactions: [ok, failed, unknown], faults, wrong, virtual_ns } = &sums;
-        let verdict = if wrong.is_empty() { "ok" } else { "wrong" };
+        let Sums { transactions: [ok, failed, unknown], faults, reached, starved, wrong, virtual_ns } = &sums;
+        let enough = to - from >= 300 && self.faults == [Kind::All];
+        let missed: Vec<&str> =
+            SHOULD_MEET.iter().copied().filter(|what| enough && !reached.contains_key(what)).collect();
+        let hungry = enough && *starved * 100 > to - from;
+        let good = wrong.is_empty() && missed.is_empty() && !hungry;
+        let verdict = if good { "ok" } else { "wrong" };
         if self.json {
             println!(
                 "{}",
                 serde_json::json!({
                     "seeds": to - from, "verdict": verdict, "ok": ok, "failed": failed, "unknown": unknown, "faults": faults,
-                    "wrong": wrong, "virtual_ns": virtual_ns, "seeds_per_second": (to - from) as f64 / seconds,
+                    "reached": reached, "missed": missed, "starved": starved, "wrong": wrong, "virtual_ns": virtual_ns, "seeds_per_second": (to - from) as f64 / seconds,
                 })
             );
         } else {
@@ -298,13 +313,22 @@ impl Simulation {
             for (name, times) in faults {
                 println!("              {times:>8} × {name}");
             }
+            println!("met");
+            for (what, times) in reached {
+                println!("              {times:>8} × {what}");
+            }
+            for what in &missed {
+                println!("              NEVER    × {what}: this campaign has tested nothing there");
+            }
+            let too_many = if hungry { "TOO MANY, " } else { "" };
+            println!("starved       {too_many}{starved} of {} seeds committed hardly anything", to - from);
             println!("time          {:.0} s of the worlds' own in {seconds:.0} s", *virtual_ns as f64 / 1e9);
             println!("verdict       {} of {} seeds wrong", wrong.len(), to - from);
         }
         for (seed, why) in wrong.iter().take(10) {
             eprintln!("{why}\nAgain: {}", self.again(*seed));
         }
-        if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 
@@ -312,6 +336,8 @@ impl Simulation {
 struct Sums {
     transactions: [u64; 3],
     faults: BTreeMap<&'static str, u64>,
+    reached: BTreeMap<&'static str, u64>,
+    starved: u64,
     wrong: BTreeMap<u64, String>,
     virtual_ns: u64,
 }
@@ -324,6 +350,8 @@ impl Sums {
                     *sum += count;
                 }
                 report.faults.iter().for_each(|(name, times)| *self.faults.entry(name).or_default() += times);
+                report.reached.iter().for_each(|(what, times)| *self.reached.entry(what).or_default() += times);
+                self.starved += u64::from(report.is_starved());
                 self.virtual_ns += report.virtual_ns;
                 if let Err(why) = report.verdict {
                     self.wrong.insert(seed, why);

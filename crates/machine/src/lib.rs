@@ -23,6 +23,7 @@
 mod address;
 mod outbox;
 mod reading;
+pub mod sometimes;
 
 pub use address::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 pub use outbox::{Effect, Outbox, Position};

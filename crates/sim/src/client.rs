@@ -6,7 +6,7 @@ use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};
 use meridian_mvcc::{Key, KeyRange, Value as Bytes};
 use meridian_txn::locking::Site;
-use meridian_txn::{Begin, Database, Failure, Lock, Outcome, Transaction};
+use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Outcome, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub struct Seen {
     pub ended: Option<(Status, Option<Stamp>)>,
     /// Why it failed.
     pub why: Option<String>,
+    /// It failed because an older one wanted what it had: no fault's doing.
+    pub gave_way: bool,
 }
 
 pub fn stamp(at: Timestamp) -> Stamp {
@@ -59,7 +61,11 @@ pub fn between(low: &str, high: &str) -> KeyRange {
 pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
     let end = |status, at: Option<Timestamp>| seen.lock().ended = Some((status, at.map(stamp)));
     let fail = |why: Failure| {
-        seen.lock().why = Some(why.to_string());
+        {
+            let mut seen = seen.lock();
+            seen.gave_way = matches!(why, Failure::Aborted(Conflict::Wounded { .. }));
+            seen.why = Some(why.to_string());
+        }
         end(Status::Fail, None);
     };
     let mut transaction = match database.begin(Begin { mode: plan.mode, age: None }).await {

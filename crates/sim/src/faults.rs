@@ -7,6 +7,8 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
 const MS: u64 = 1_000_000;
+/// More kinds of faults than that strike more slowly.
+const MANY: usize = 3;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,8 @@ impl Nemesis {
         let some: Vec<Kind> = allowed.iter().copied().filter(|_| rng.random_bool(0.6)).collect();
         let kinds = if some.is_empty() { allowed } else { some };
         let pace_ns = [100, 300, 1_000, 3_000][rng.random_range(0..4)] * MS;
+        // Many kinds that fast leave nobody time to commit anything: nothing is tested then.
+        let pace_ns = if kinds.len() > MANY { pace_ns.max(500 * MS) } else { pace_ns };
         Nemesis { kinds, pace_ns }
     }
 

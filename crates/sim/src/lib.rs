@@ -23,12 +23,14 @@ mod clock;
 mod faults;
 mod member;
 mod network;
+mod regions;
 mod site;
 mod verdict;
 mod workload;
 mod world;
 
 pub use faults::Faults;
+pub use regions::Regions;
 pub use workload::Workload;
 
 use meridian_history::Transaction;
@@ -70,6 +72,8 @@ pub struct Options {
     pub faults: Faults,
     /// What the clients do.
     pub workload: Workload,
+    /// How far apart the nodes are.
+    pub regions: Regions,
     /// The node that all clients go to; without one, that is drawn too.
     pub favourite: Option<usize>,
     /// What is broken on purpose.
@@ -88,6 +92,7 @@ impl Options {
             transactions: 300,
             faults: Faults::ALL,
             workload: Workload::Mixed,
+            regions: Regions::Drawn,
             favourite: None,
             defect: None,
             tell: None,
@@ -106,6 +111,13 @@ pub struct Report {
     pub verdict: Result<(), String>,
     /// How often each fault struck.
     pub faults: BTreeMap<&'static str, u64>,
+    /// How often each state was met that a campaign should meet.
+    pub reached: BTreeMap<&'static str, u64>,
+    /// Of transactions begun while faults struck, how many, and how many of those were committed; and the same of the quiet after them. Who gave
+    /// way to an older one is not counted.
+    pub faulty: (u64, u64),
+    /// See [`faulty`](Self::faulty).
+    pub quiet: (u64, u64),
     /// Why transactions failed, and how many.
     pub failures: BTreeMap<String, u64>,
     /// The node that led at the end.
@@ -118,7 +130,36 @@ pub struct Report {
     pub virtual_ns: u64,
 }
 
+impl Report {
+    /// Faults left too little to see: under 20 % of the transactions begun among them were committed, or under 90 % of those after them.
+    pub fn is_starved(&self) -> bool {
+        self.faulty.1 * 5 < self.faulty.0 || self.quiet.1 * 10 < self.quiet.0 * 9
+    }
+}
+
+/// What every campaign of some hundred seeds under all faults should meet.
+pub const SHOULD_MEET: &[&str] = &[
+    "a commit is asked for again after it was agreed",
+    "a commit waits for a lock",
+    "a first question comes after its transaction has ended",
+    "a leader gives up because its lease has lapsed",
+    "a member is too far behind for the log",
+    "a member's log does not follow the leader's",
+    "a new leader has entries of which it does not know whether they are agreed",
+    "a question is asked again while it waits",
+    "a snapshot above every commit is promised",
+    "a snapshot waits for a commit before it",
+    "a transaction that waits is wounded",
+    "an old question comes late",
+    "entries that were never agreed are replaced",
+    "leadership is handed to whoever asks most",
+    "leadership is lost while a commit is being agreed on",
+];
+
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
-    world::World::new(options).run()
+    meridian_machine::sometimes::count();
+    let mut report = world::World::new(options).run();
+    report.reached = meridian_machine::sometimes::reached();
+    report
 }

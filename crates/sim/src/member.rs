@@ -33,6 +33,12 @@ enum Then {
     Release(Lsn),
 }
 
+/// How patient a member is.
+pub struct Timing {
+    pub election_timeout_ns: u64,
+    pub lease_ns: u64,
+}
+
 /// A copy of the shard on its way.
 pub struct Copy {
     pub extent: Extent,
@@ -62,7 +68,7 @@ impl Life {
         me: NodeId,
         incarnation: Incarnation,
         members: &[NodeId],
-        (seed, lease_ns): (u64, u64),
+        (seed, timing): (u64, Timing),
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<Life, String> {
@@ -78,7 +84,8 @@ impl Life {
         let space = Arc::new(space.map_err(|error| error.to_string())?);
         let extent = space.extent().map_err(|error| error.to_string())?;
         let mut config = Config::new(me, members.to_vec(), DatabaseId(KEY.database), ShardId(KEY.shard));
-        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (50 * MS, 250 * MS, lease_ns);
+        (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, timing.election_timeout_ns);
+        config.lease_ns = timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
         let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
         let mut out = Outbox::new();

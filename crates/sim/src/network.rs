@@ -1,5 +1,6 @@
 //! Links between nodes: each direction for itself can be slow, lossy, or cut.
 
+use crate::Regions;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -11,6 +12,8 @@ const MS: u64 = 1_000_000;
 pub struct Network {
     /// The shortest delay between two nodes, in one direction.
     base_ns: BTreeMap<(usize, usize), u64>,
+    /// A message takes up to so much longer than the shortest, in parts of that.
+    spread: f64,
     /// Cut until then.
     cut: BTreeMap<(usize, usize), u64>,
     pub loss: f64,
@@ -19,15 +22,17 @@ pub struct Network {
 }
 
 impl Network {
-    pub fn new(nodes: usize, rng: &mut ChaCha8Rng) -> Self {
+    pub fn new(nodes: usize, regions: Regions, rng: &mut ChaCha8Rng) -> Self {
         let slow = rng.random_range(1..=20);
         let mut base_ns = BTreeMap::new();
         for a in 0..nodes {
             for b in 0..nodes {
-                base_ns.insert((a, b), rng.random_range(50_000..slow * MS));
+                let drawn = rng.random_range(50_000..slow * MS);
+                base_ns.insert((a, b), regions.one_way_ns(a, b).unwrap_or(drawn));
             }
         }
-        Network { base_ns, cut: BTreeMap::new(), loss: 0.0, repeat: 0.0, straggle: 0.0 }
+        let spread = if regions == Regions::Drawn { 1.0 } else { 0.1 };
+        Network { base_ns, spread, cut: BTreeMap::new(), loss: 0.0, repeat: 0.0, straggle: 0.0 }
     }
 
     /// The delays after which copies of a message arrive; none if it is lost.
@@ -38,7 +43,7 @@ impl Network {
             .map(|_| {
                 let base = self.base_ns[&(from, to)];
                 let late = if rng.random_bool(self.straggle) { rng.random_range(0..2_000 * MS) } else { 0 };
-                rng.random_range(base..=base * 2) + late
+                rng.random_range(base..=base + (base as f64 * self.spread) as u64) + late
             })
             .collect();
         if lost || !self.open(now, from, to) { Vec::new() } else { delays }

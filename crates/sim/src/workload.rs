@@ -140,6 +140,8 @@ pub(crate) struct Drawing<'a> {
     pub next: &'a mut i64,
     /// Commit timestamps of late.
     pub past: &'a [Timestamp],
+    /// What a clock surely shows now: above every commit, most of the time.
+    pub present: Timestamp,
 }
 
 const ACCOUNTS: u32 = 5;
@@ -185,7 +187,8 @@ impl Drawing<'_> {
             0 if reads && !self.past.is_empty() => {
                 Mode::ReadOnly(ReadAt::Exact(self.past[self.rng.random_range(0..self.past.len())]))
             }
-            0..8 if reads => Mode::ReadOnly(ReadAt::Now),
+            1 if reads => Mode::ReadOnly(ReadAt::Exact(self.present)),
+            2..8 if reads => Mode::ReadOnly(ReadAt::Now),
             _ => Mode::ReadWrite, // Under locks, also if it only reads.
         };
         let mut steps = if reads { self.reading(workload) } else { self.writing(workload) };

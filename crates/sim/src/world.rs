@@ -37,7 +37,7 @@ const FAULTS_END: u64 = 120 * S;
 /// Within so long after the last fault everybody must have got on.
 const LIVENESS: u64 = 30 * S;
 /// What each client must have done by then.
-const EACH: usize = 3;
+const EACH: usize = 8;
 /// How far a lying clock may be from true time: several leases.
 const LIE: u64 = 2 * S;
 /// Old versions are kept for so long.
@@ -119,6 +119,8 @@ struct Client {
     seen: Arc<Mutex<Seen>>,
     mode: Mode,
     mark: Option<i64>,
+    /// Begun while faults struck.
+    faulty: bool,
     start: u64,
     committed: usize,
 }
@@ -164,6 +166,8 @@ pub struct World {
     recent: VecDeque<Timestamp>,
     installed: Installed,
     struck: BTreeMap<&'static str, u64>,
+    faulty_transactions: (u64, u64),
+    quiet_transactions: (u64, u64),
     failures: BTreeMap<String, u64>,
     violation: Option<String>,
     trace: u64,
@@ -204,17 +208,19 @@ impl World {
             seen: Arc::default(),
             mode: Mode::ReadWrite,
             mark: None,
+            faulty: false,
             start: 0,
             committed: 0,
         };
         World {
-            network: Network::new(options.nodes, &mut rng),
+            network: Network::new(options.nodes, options.regions, &mut rng),
             nemesis: Nemesis::new(&mut rng, options.faults),
             members: (1..=options.nodes as u32).map(NodeId).collect(),
             clients: (0..options.clients).map(client).collect(),
             favourite: options.favourite.or_else(|| rng.random_bool(0.15).then(|| rng.random_range(0..options.nodes))),
             keys: rng.random_range(2..8),
-            lease_ns: rng.random_range(400..4_000) * MS,
+            // A lease outlives some questions and answers.
+            lease_ns: (rng.random_range(400..4_000) * MS).max(10 * options.regions.farthest_ns()),
             options,
             rng,
             time,
@@ -233,6 +239,8 @@ impl World {
             recent: VecDeque::new(),
             installed: Installed::new(),
             struck: BTreeMap::new(),
+            faulty_transactions: (0, 0),
+            quiet_transactions: (0, 0),
             failures: BTreeMap::new(),
             violation: None,
             trace: 0xcbf2_9ce4_8422_2325,
@@ -280,6 +288,9 @@ impl World {
             verdict: self.violation.map_or(Ok(()), |why| Err(format!("seed {}: {why}", self.options.seed))),
             history: self.history,
             faults: self.struck,
+            reached: BTreeMap::new(),
+            faulty: self.faulty_transactions,
+            quiet: self.quiet_transactions,
             failures: self.failures,
             leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| life.replica.is_serving())),
             trace_hash: self.trace,

@@ -1,7 +1,7 @@
 //! How the leader's log becomes everybody's, and when an entry is agreed.
 
 use super::{Entry, Event, Group, Index, Message, Progress, Role};
-use meridian_machine::{Address, NodeId, Outbox, Reading};
+use meridian_machine::{Address, NodeId, Outbox, Reading, sometimes};
 
 impl Group {
     pub(super) fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
@@ -19,6 +19,7 @@ impl Group {
                 out.send(to, Message::Append { term, prev_index: prev, prev_term, entries, commit, asked_at });
             };
             if progress.next <= base && progress.snapshot.is_none() {
+                sometimes!("a member is too far behind for the log");
                 progress.snapshot = Some(base);
                 let term = log.base().1;
                 out.act(Event::SendSnapshot { to: *node, index: base, term });
@@ -79,6 +80,7 @@ impl Group {
             }
             assert!(entry.index > self.commit, "what is agreed is never replaced");
             if entry.index <= self.log.last().0 {
+                sometimes!("entries that were never agreed are replaced");
                 self.log.truncate(entry.index);
                 let kept = Index(entry.index.0 - 1);
                 (self.persisted, self.durable) = (self.persisted.min(kept), self.durable.min(kept));
@@ -132,6 +134,7 @@ impl Group {
         if prev_index <= progress.matched || progress.snapshot.is_some() {
             return; // An old answer.
         }
+        sometimes!("a member's log does not follow the leader's");
         progress.next = Index(hint.0.min(prev_index.0 - 1).max(progress.matched.0) + 1);
         progress.probing = true;
         progress.inflight.clear();

@@ -1,7 +1,7 @@
 //! Who leads: pre-vote, votes, leases, and giving up.
 
 use super::{Event, Group, Index, Message, Payload, Progress, Role, Term, Timer};
-use meridian_machine::{Health, NodeId, Outbox, Reading};
+use meridian_machine::{Health, NodeId, Outbox, Reading, sometimes};
 use rand::Rng;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -65,6 +65,9 @@ impl Group {
 
     pub(super) fn lead(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let last = self.log.last().0;
+        if last > self.commit {
+            sometimes!("a new leader has entries of which it does not know whether they are agreed");
+        }
         let fresh = Progress {
             next: Index(last.0 + 1),
             matched: Index(0),
@@ -95,6 +98,7 @@ impl Group {
         let Role::Leader { followers, announced, .. } = &mut self.role else { return };
         if *announced && lapsed {
             // Nobody answers: whoever can be heard may elect another.
+            sometimes!("a leader gives up because its lease has lapsed");
             self.follow(now, None, out);
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::{Event, MS, S, Whom, World, index};
 use crate::Defect;
-use crate::member::Life;
+use crate::member::{Life, Timing};
 use meridian_clock::Reading;
 use meridian_machine::{Effect as Do, NodeId, Outbox, Role};
 use meridian_systems::spanner::{Effect, Message, Replica, Serve};
@@ -15,11 +15,11 @@ impl World {
         if self.nodes[node].life.is_some() {
             return;
         }
-        let seed = self.rng.random();
+        let (seed, timing) = (self.rng.random(), self.timing());
         let (me, there) = (self.members[node], &mut self.nodes[node]);
         there.incarnation.0 += 1;
         there.paused_until = 0;
-        match Life::begin(me, there.incarnation, &self.members, (seed, self.lease_ns), &there.clock, &there.disks) {
+        match Life::begin(me, there.incarnation, &self.members, (seed, timing), &there.clock, &there.disks) {
             Ok(life) => {
                 let extent = life.space.extent();
                 there.life = Some(life);
@@ -33,6 +33,12 @@ impl World {
         self.push(S, whom, Event::KeepAlive);
         self.reach();
         self.perform(node);
+    }
+
+    /// How patient members are: with nodes that are far apart, more.
+    fn timing(&self) -> Timing {
+        let election_timeout_ns = (250 * MS).max(4 * self.options.regions.farthest_ns());
+        Timing { election_timeout_ns, lease_ns: self.lease_ns }
     }
 
     pub(super) fn crash(&mut self, node: usize, for_ns: u64) {

@@ -29,14 +29,16 @@ impl World {
         let Some(life) = &self.nodes[node].life else { return };
         let reader = self.is_reader(client);
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
+        let present = Timestamp::end_of(self.nodes[node].clock.reading().interval.earliest);
         let (rng, keys, next) = (&mut self.rng, self.keys, &mut self.next_element);
-        let plan = Drawing { rng, reader, keys, next, past: &past }.plan(self.options.workload);
+        let plan = Drawing { rng, reader, keys, next, past: &past, present }.plan(self.options.workload);
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
         self.begun += usize::from(!reader);
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
+        there.faulty = self.faulty;
         there.seen = Arc::clone(&seen);
         there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
         self.poll(client);
@@ -115,6 +117,8 @@ impl World {
             *self.failures.entry(why).or_default() += 1;
         }
         there.committed += usize::from(status == Status::Ok);
+        let sums = if there.faulty { &mut self.faulty_transactions } else { &mut self.quiet_transactions };
+        *sums = (sums.0 + u64::from(!seen.gave_way), sums.1 + u64::from(status == Status::Ok));
         let (start, mode, mark, node) = (there.start, there.mode, there.mark, there.node);
         self.tell(|| {
             let node = self.members[node];

@@ -4,10 +4,10 @@ use super::Agreed;
 use super::leadership::Workload;
 use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
 use meridian_clock::{Issuer, Reading, Timestamp};
-use meridian_machine::{Address, Outbox};
+use meridian_machine::{Outbox, sometimes};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Request, Spent};
+use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Spent};
 
 impl Replica {
     pub(super) fn propose(&mut self, agreed: &Agreed) -> Option<Index> {
@@ -22,6 +22,7 @@ impl Replica {
             self.issuer.raise_ceiling(end.saturating_sub(1));
             // The log is the persisted ceiling: whatever is issued stands in it, and a new leader starts above it.
             let Ok(at) = self.issuer.issue(now.interval.latest) else {
+                sometimes!("a commit waits for the lease to reach further");
                 self.ready.push_front(pending);
                 out.arm(Timer::CommitWait, now.boot_ns + 10_000_000);
                 return;
@@ -76,6 +77,9 @@ impl Replica {
 
     pub(super) fn step_down(&mut self, out: &mut Outbox<Replica>) {
         self.serving = false;
+        if !self.agreeing.is_empty() {
+            sometimes!("leadership is lost while a commit is being agreed on");
+        }
         let mut tell = |pending: Pending, reply: fn(u64) -> Reply| {
             out.send(pending.from, Message::Answer(reply(pending.request.id)));
         };
@@ -117,6 +121,7 @@ impl Replica {
             self.visible = self.agreed;
         }
         if self.group.is_leader() && !self.serving {
+            sometimes!("a new leader waits until what it inherited has passed");
             let left = self.agreed.nanos.saturating_sub(now.interval.earliest) + 1;
             out.arm(Timer::CommitWait, now.boot_ns + left);
         }
@@ -154,9 +159,12 @@ impl Replica {
         // The oldest commit that is not visible yet, proposed or in commit wait, holds back everything from it on.
         let drawn = self.agreeing.is_empty() && self.passing.is_empty();
         let safe = |at: Timestamp| at <= self.visible || (drawn && at <= self.agreed);
-        let (now_safe, wait) = std::mem::take(&mut self.snapshots).into_iter().partition(|(at, _, _)| safe(*at));
+        let (now_safe, wait): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.snapshots).into_iter().partition(|(at, _, _)| safe(*at));
+        if !wait.is_empty() {
+            sometimes!("a snapshot waits for a commit before it");
+        }
         self.snapshots = wait;
-        let now_safe: Vec<(Timestamp, Address, Request)> = now_safe;
         for (at, from, request) in now_safe {
             self.group.use_timestamp(at.nanos);
             self.serve(from, &request, at, Some(until), out);

@@ -12,7 +12,7 @@
 
 use super::replica::{Replica, Timer};
 use meridian_clock::Reading;
-use meridian_machine::{NodeId, Outbox};
+use meridian_machine::{NodeId, Outbox, sometimes};
 use std::collections::BTreeMap;
 
 const WINDOW_NS: u64 = 2_000_000_000;
@@ -86,6 +86,7 @@ impl Replica {
         let Some((heir, until)) = self.workload.heir else { return };
         let drained = self.live.values().all(|live| live.doomed.is_some());
         if drained && self.group.is_leader() {
+            sometimes!("leadership is handed to whoever asks most");
             self.workload = Workload::new(now.boot_ns);
             self.with_group(now, out, |group, out| group.abdicate(now, Some(heir), out));
         } else if now.boot_ns >= until {

@@ -3,7 +3,7 @@
 use super::Agreed;
 use super::replica::{Effect, Live, Message, Pending, Replica, Serve};
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Address, Outbox};
+use meridian_machine::{Address, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict};
 use meridian_txn::{Conflict, Lock};
@@ -14,6 +14,9 @@ impl Replica {
         // Who has heard from a later leadership knows better than this one, which has only not heard of its end.
         let deposed = request.footing.is_some_and(|footing| footing.term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {
+            if deposed && self.serving {
+                sometimes!("a leader hears of its end from somebody who asks");
+            }
             let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
         }
@@ -45,6 +48,7 @@ impl Replica {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
                 if at > self.floor.max(self.issuer.last()).max(self.agreed) {
+                    sometimes!("a snapshot above every commit is promised");
                     self.floor = at;
                     self.issuer.observe(at);
                     self.group.use_timestamp(at.nanos);
@@ -65,6 +69,7 @@ impl Replica {
             Ask::Commit { .. } => {
                 if let Some(at) = self.outcomes.get(&transaction).copied() {
                     // A repeated request: answered like the first, once that has passed (Trap A.5-11).
+                    sometimes!("a commit is asked for again after it was agreed");
                     match self.passing.iter_mut().find(|passing| passing.transaction == transaction) {
                         Some(passing) => passing.asked = Some((from, id)),
                         None => out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() })),
@@ -95,12 +100,14 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> bool {
         if self.live.get(&request.transaction).is_some_and(|live| request.id < live.newest) {
+            sometimes!("an old question comes late");
             return true;
         }
         let same = |pending: &Pending| pending.request.transaction == request.transaction;
         let under_way = self.agreeing.values_mut().chain(&mut self.ready).chain(self.pending.values_mut());
         for pending in under_way.filter(|pending| same(pending)) {
             if pending.request.ask == request.ask {
+                sometimes!("a question is asked again while it waits");
                 (pending.from, pending.request.id) = (from, request.id);
                 out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
                 return true;
@@ -121,8 +128,14 @@ impl Replica {
         let why = match (request.footing, self.live.get_mut(&request.transaction)) {
             (Some(footing), _) if footing.term != self.group.term().0 => Some(Conflict::LeaderChanged),
             (Some(_), None) => Some(Conflict::Expired),
-            (Some(footing), Some(live)) if footing.birth != live.birth => Some(Conflict::Expired),
-            (None, None) if self.outcomes.contains_key(&request.transaction) => return false, // It has ended.
+            (Some(footing), Some(live)) if footing.birth != live.birth => {
+                sometimes!("an attempt was born again by an old question");
+                Some(Conflict::Expired)
+            }
+            (None, None) if self.outcomes.contains_key(&request.transaction) => {
+                sometimes!("a first question comes after its transaction has ended");
+                return false;
+            }
             (None, None) => {
                 self.births += 1;
                 self.live.insert(request.transaction, Live { birth: self.births, doomed: None, newest });
@@ -150,6 +163,7 @@ impl Replica {
             let ticket = self.next_ticket;
             let verdicts = self.locks.acquire(now.boot_ns, who, age, range, Lock::Exclusive, ticket);
             if verdicts != [Verdict::Granted(ticket)] {
+                sometimes!("a commit waits for a lock");
                 return self.wait(now, ticket, pending, verdicts, out);
             }
             pending.locked += 1;
@@ -163,6 +177,9 @@ impl Replica {
             self.live.remove(&who);
             self.remember(who, at, self.group.term());
             return self.forget(now, who, out);
+        }
+        if pending.locked == 0 {
+            sometimes!("who only read commits through the log, for want of a lease");
         }
         self.locks.committing(who);
         self.ready.push_back(pending);
@@ -206,7 +223,10 @@ impl Replica {
             match verdict {
                 Verdict::Granted(ticket) => {
                     // One verdict may end an attempt that a later one grants something: that is free again by now.
-                    let Some(mut pending) = self.pending.remove(&ticket) else { continue };
+                    let Some(mut pending) = self.pending.remove(&ticket) else {
+                        sometimes!("a lock is granted to somebody who was given up a moment before");
+                        continue;
+                    };
                     match &pending.request.ask {
                         Ask::Read { .. } => self.serve(pending.from, &pending.request, Timestamp::MAX, None, out),
                         _ => {
@@ -220,6 +240,7 @@ impl Replica {
                         live.doomed = Some(why.clone());
                     }
                     if let Some(pending) = ticket.and_then(|ticket| self.pending.remove(&ticket)) {
+                        sometimes!("a transaction that waits is wounded");
                         let id = pending.request.id;
                         out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
                     }

@@ -19,7 +19,7 @@ use crate::{
     Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
-use meridian_machine::NodeId;
+use meridian_machine::{NodeId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,6 +197,7 @@ impl<S: Site> Session<S> {
                         self.note(footing, at);
                         return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
                     }
+                    sometimes!("the lease ends while a session reads under it");
                 }
                 Some(Heard::Reply(Reply::Aborted { why, .. })) => {
                     self.aborted = Some(why.clone());
@@ -291,6 +292,7 @@ impl<S: Site> Session<S> {
             };
             if self.boot_ns() >= until || site.is_closed() {
                 let why = Conflict::LeaderChanged;
+                sometimes!("nobody can say in time what became of a commit");
                 return untold(if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } });
             }
             site.heard_of_leader(node, leader.map(NodeId));

@@ -1,0 +1,86 @@
+//! How far apart nodes are: round trips between regions, as papers tell them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Where nodes stand: node after node in region after region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regions {
+    /// Each link is drawn: from 0.05 to 20 ms.
+    Drawn,
+    /// One switch (Clock-SI, §V).
+    Lan,
+    /// Five cities (K2, Table 1).
+    K2,
+    /// Three continents (TAPIR, Table 1).
+    Tapir,
+    /// US West, US East, Europe (Clock-SI, §V.B, which tells the two ways from US West; the third is taken as their mean).
+    ClockSi,
+}
+
+const LAN: &[&[f64]] = &[&[0.14]];
+const K2: &[&[f64]] = &[
+    &[0.2, 27.3, 31.3, 29.2, 69.3],
+    &[27.3, 0.2, 42.6, 38.5, 77.6],
+    &[31.3, 42.6, 0.2, 28.0, 46.8],
+    &[29.2, 38.5, 28.0, 0.2, 60.0],
+    &[69.3, 77.6, 46.8, 60.0, 0.2],
+];
+const TAPIR: &[&[f64]] = &[&[1.2, 111.3, 166.5], &[111.0, 0.8, 261.8], &[166.7, 263.2, 10.8]];
+const CLOCK_SI: &[&[f64]] = &[&[0.14, 170.0, 160.0], &[170.0, 0.14, 165.0], &[160.0, 165.0, 0.14]];
+
+impl Regions {
+    /// Every one.
+    pub const ALL: [Regions; 5] = [Regions::Drawn, Regions::Lan, Regions::K2, Regions::Tapir, Regions::ClockSi];
+
+    /// The name, as in `--regions`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Regions::Drawn => "drawn",
+            Regions::Lan => "lan",
+            Regions::K2 => "k2",
+            Regions::Tapir => "tapir",
+            Regions::ClockSi => "clock-si",
+        }
+    }
+
+    /// Round trips in milliseconds, row by row; none where links are drawn.
+    pub const fn round_trips_ms(self) -> Option<&'static [&'static [f64]]> {
+        match self {
+            Regions::Drawn => None,
+            Regions::Lan => Some(LAN),
+            Regions::K2 => Some(K2),
+            Regions::Tapir => Some(TAPIR),
+            Regions::ClockSi => Some(CLOCK_SI),
+        }
+    }
+
+    /// From one node to another, in one direction.
+    pub(crate) fn one_way_ns(self, from: usize, to: usize) -> Option<u64> {
+        let table = self.round_trips_ms()?;
+        let round_trip_ms = table[from % table.len()][to % table.len()];
+        Some((round_trip_ms * 500_000.0) as u64)
+    }
+
+    /// The longest of all round trips.
+    pub(crate) fn farthest_ns(self) -> u64 {
+        let all = self.round_trips_ms().unwrap_or(&[&[20.0]]).iter().flat_map(|row| row.iter().copied());
+        (all.fold(0.0, f64::max) * 1e6) as u64
+    }
+}
+
+impl fmt::Display for Regions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Regions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || Regions::ALL.map(Regions::name).join(", ");
+        let found = Regions::ALL.into_iter().find(|regions| regions.name() == text);
+        found.ok_or_else(|| format!("no regions are called {text}; there are {}", known()))
+    }
+}
