@@ -20,6 +20,7 @@
 
 mod client;
 mod clock;
+mod defects;
 mod faults;
 mod member;
 mod network;
@@ -29,33 +30,13 @@ mod verdict;
 mod workload;
 mod world;
 
+pub use defects::Defect;
 pub use faults::Faults;
 pub use regions::Regions;
 pub use workload::Workload;
 
 use meridian_history::Transaction;
 use std::collections::BTreeMap;
-
-/// What the world does wrong on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
-    /// Versions become readable only after the locks that protected them were released.
-    InstalledLate,
-    /// A sync says that it is done, and has done nothing.
-    SyncLost,
-    /// Clocks claim to be exact, and jump by seconds.
-    ClockLies,
-    /// Reads miss the newest version that they should see.
-    ReadOneBefore,
-    /// A leader that was cut off lets sessions of its node read on when its lease has ended.
-    LeaseNotChecked,
-}
-
-impl Defect {
-    /// Every one.
-    pub const ALL: [Defect; 5] =
-        [Defect::InstalledLate, Defect::SyncLost, Defect::ClockLies, Defect::ReadOneBefore, Defect::LeaseNotChecked];
-}
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! One life of a node: a replica of the spanner recipe on a real log and a real store, both on disks that fail.
 
+use crate::Defect;
 use crate::clock::NodeClock;
 use crate::site::{Desk, Handle};
 use bytes::Bytes;
@@ -68,7 +69,7 @@ impl Life {
         me: NodeId,
         incarnation: Incarnation,
         members: &[NodeId],
-        (seed, timing): (u64, Timing),
+        (seed, timing, defect): (u64, Timing, Option<Defect>),
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<Life, String> {
@@ -79,6 +80,14 @@ impl Life {
         let mut records: Vec<Record> = Vec::new();
         for (_, _, bytes) in &recovered.records {
             records.extend(envelope::read_record::<Vec<Record>>(bytes)?);
+        }
+        match defect {
+            Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
+            Some(Defect::EntriesForgotten) => {
+                let last = records.iter().rposition(|record| matches!(record, Record::Append { .. }));
+                last.map(|at| records.remove(at));
+            }
+            _ => {}
         }
         let space = Space::open(KEY.database, KEY.shard, Arc::clone(&store) as Arc<dyn Store>);
         let space = Arc::new(space.map_err(|error| error.to_string())?);

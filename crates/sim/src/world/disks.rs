@@ -67,7 +67,8 @@ impl World {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
         match life.whole(index) {
-            Ok(Some(copy)) => {
+            Ok(Some(mut copy)) => {
+                copy.extent.position += u64::from(self.options.defect == Some(Defect::CopyClaimsMore));
                 let position = Index(copy.extent.position);
                 let delay = self.rng.random_range(MS..50 * MS);
                 let lost = !self.network.open(self.now(), node, to) || self.nodes[to].life.is_none();

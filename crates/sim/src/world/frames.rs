@@ -1,6 +1,7 @@
 //! Messages on their way: encoded, delayed, lost, repeated, decoded.
 
 use super::{Event, Whom, World, index};
+use crate::Defect;
 use crate::member;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role};
 use meridian_systems::envelope;
@@ -49,7 +50,8 @@ impl World {
             Ok(frame) => frame,
             Err(why) => return self.fail(format!("a frame of {} cannot be read: {why}", self.members[sender])),
         };
-        if to.incarnation != Incarnation(0) && to.incarnation != life.incarnation {
+        let heeds = self.options.defect != Some(Defect::EarlierLifeHeard);
+        if heeds && to.incarnation != Incarnation(0) && to.incarnation != life.incarnation {
             return; // For an earlier life.
         }
         self.tell_heard(self.members[node], self.members[sender], to.role, &message);

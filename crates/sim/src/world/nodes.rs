@@ -19,7 +19,14 @@ impl World {
         let (me, there) = (self.members[node], &mut self.nodes[node]);
         there.incarnation.0 += 1;
         there.paused_until = 0;
-        match Life::begin(me, there.incarnation, &self.members, (seed, timing), &there.clock, &there.disks) {
+        match Life::begin(
+            me,
+            there.incarnation,
+            &self.members,
+            (seed, timing, self.options.defect),
+            &there.clock,
+            &there.disks,
+        ) {
             Ok(life) => {
                 let extent = life.space.extent();
                 there.life = Some(life);
@@ -139,7 +146,9 @@ impl World {
                     let after = self.rng.random_range(0..20 * MS);
                     return self.push(after, whom, Event::Late);
                 }
-                life.space.install(at, &writes, index.0, term.0);
+                let halves = self.options.defect == Some(Defect::HalfInstalled) && node == 1;
+                let all = if halves && writes.len() > 1 { &writes[..writes.len() - 1] } else { &writes[..] };
+                life.space.install(at, all, index.0, term.0);
             }
             Effect::Serve(mut serve) => {
                 if self.options.defect == Some(Defect::ReadOneBefore) {

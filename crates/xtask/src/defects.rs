@@ -1,0 +1,94 @@
+//! `cargo xtask defects`: how many seeds each planted defect takes to be noticed, and who notices.
+
+use clap::Args;
+use meridian_sim::{Defect, Options as World, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// What to look at.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Give up after so many seeds.
+    #[arg(long, default_value_t = 2_000)]
+    seeds: u64,
+    /// Begin with this one.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Only these, by the beginning of their names.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+/// What became of one seed.
+enum Noticed {
+    Not,
+    ByJudge(String),
+    ByAssertion,
+}
+
+fn look(defect: Defect, seed: u64) -> Noticed {
+    let nodes = if seed % 4 == 3 { 5 } else { 3 };
+    let world = World { nodes, clients: 2 * nodes, defect: Some(defect), faults: defect.faults(), ..World::new(seed) };
+    match catch_unwind(AssertUnwindSafe(|| run(world).verdict)) {
+        Ok(Ok(())) => Noticed::Not,
+        Ok(Err(why)) => Noticed::ByJudge(why),
+        Err(_) => Noticed::ByAssertion,
+    }
+}
+
+/// Prints a line for each; fails if one was not noticed.
+pub fn run_all(options: &Options) -> Result<(), String> {
+    std::panic::set_hook(Box::new(|_| {})); // What an assertion says is told in the table.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{:<18} {:>10} {:>9} {:>7}  first verdict", "planted defect", "seeds", "asserted", "time");
+    let mut missed = Vec::new();
+    for defect in Defect::ALL {
+        let name = format!("{defect:?}");
+        let wanted = |only: &String| name.to_lowercase().starts_with(&only.to_lowercase());
+        if !options.only.is_empty() && !options.only.iter().any(wanted) {
+            continue;
+        }
+        let (began, next, asserted) = (Instant::now(), AtomicU64::new(options.from), AtomicU64::new(0));
+        // Caught is what a judge of the clients' histories or of the copies catches; assertions of the code itself are counted apart.
+        let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
+        let locked = || found.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while locked().is_none() {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= options.from + options.seeds {
+                            return;
+                        }
+                        match look(defect, seed) {
+                            Noticed::Not => {}
+                            Noticed::ByAssertion => drop(asserted.fetch_add(1, Ordering::Relaxed)),
+                            Noticed::ByJudge(why) => {
+                                let mut found = locked();
+                                if found.as_ref().is_none_or(|(before, _)| seed < *before) {
+                                    *found = Some((seed, why));
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let (seeds, verdict) = match found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((seed, why)) => ((seed - options.from + 1).to_string(), why),
+            None => {
+                missed.push(name.clone());
+                ("NONE".to_owned(), format!("not noticed by any judge within {} seeds", options.seeds))
+            }
+        };
+        let verdict: String = verdict.lines().next().unwrap_or_default().chars().take(90).collect();
+        let (asserted, seconds) = (asserted.into_inner(), began.elapsed().as_secs_f64());
+        println!("{name:<18} {seeds:>10} {asserted:>9} {seconds:>6.1}s  {verdict}");
+    }
+    match missed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("nobody noticed {}: a test is missing", missed.join(", "))),
+    }
+}
