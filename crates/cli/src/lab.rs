@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
 use meridian_history::{Status, Transaction, read, timestamps, write};
-use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Workload, run};
+use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Workload, run, shrink};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -62,6 +62,9 @@ pub struct Simulation {
     /// seed does another.
     #[arg(long, default_value = "mixed", value_parser = workload)]
     workload: Work,
+    /// Clients speak SQL instead of reading and writing keys.
+    #[arg(long)]
+    sql: bool,
     /// How far apart nodes are: drawn from the seed, or as in a paper: lan, k2, tapir, clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
@@ -71,6 +74,9 @@ pub struct Simulation {
     /// Transactions that may write, before the faults end.
     #[arg(long, default_value_t = 300)]
     txns: usize,
+    /// Only these of the faults that are drawn strike, FROM..TO: what a shrunk world prints.
+    #[arg(long, value_parser = range, conflicts_with = "seeds")]
+    strikes: Option<(u64, u64)>,
     /// Write what the clients saw to this file, as `check` reads it.
     #[arg(long, conflicts_with = "seeds")]
     history: Option<PathBuf>,
@@ -153,7 +159,26 @@ fn judged(options: Options) -> Result<Report, String> {
     })
 }
 
+/// What a failing assertion prints on its way would tear a progress bar apart; its text is in the verdict.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = work();
+    std::panic::set_hook(hook);
+    result
+}
+
 impl Simulation {
+    /// How to see it again, and how to see less.
+    fn advise(&self, seed: u64) {
+        eprintln!("Again: {}", self.again(seed));
+        if self.strikes.is_none()
+            && let Some(smaller) = self.shrunk(seed)
+        {
+            eprintln!("Smaller: {smaller}");
+        }
+    }
+
     fn options(&self, seed: u64) -> Options {
         let nodes = self.nodes as usize;
         Options {
@@ -163,18 +188,39 @@ impl Simulation {
             faults: faults(&self.faults),
             workload: self.workload.of(seed),
             regions: self.regions,
+            sql: self.sql,
+            strikes: self.strikes,
             tell: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
         }
     }
 
+    /// Looks for a smaller world that is wrong, too, and says how to see it.
+    fn shrunk(&self, seed: u64) -> Option<String> {
+        const RUNS: usize = 60;
+        eprintln!("Looking for a smaller world that is wrong, too …");
+        let whole = self.options(seed);
+        let smaller = quietly(|| shrink(whole, RUNS));
+        let less = (smaller.strikes, smaller.transactions) != (whole.strikes, whole.transactions);
+        less.then(|| self.command(seed, &smaller))
+    }
+
     /// How to see a world again.
     fn again(&self, seed: u64) -> String {
+        self.command(seed, &self.options(seed))
+    }
+
+    fn command(&self, seed: u64, options: &Options) -> String {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
-        let (Simulation { nodes, txns, regions, .. }, workload) = (self, self.workload.of(seed));
-        let world = format!("--nodes {nodes} --regions {regions} --txns {txns}");
-        format!("meridian sim --seed {seed} --workload {workload} --faults {} {world} --trace", faults.join(","))
+        let Options { nodes, transactions, regions, workload, strikes, .. } = options;
+        let sql = if self.sql { "--sql " } else { "" };
+        let world = format!("{sql}--nodes {nodes} --regions {regions} --txns {transactions}");
+        let strikes = strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
+        format!(
+            "meridian sim --seed {seed} --workload {workload} --faults {} {world}{strikes} --trace",
+            faults.join(",")
+        )
     }
 
     /// Runs it.
@@ -190,6 +236,7 @@ impl Simulation {
             Ok(report) => report,
             Err(why) => {
                 eprintln!("meridian: {why}");
+                self.advise(self.seed);
                 return ExitCode::FAILURE;
             }
         };
@@ -245,7 +292,7 @@ impl Simulation {
         match report.verdict {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => {
-                eprintln!("Again: {}", self.again(self.seed));
+                self.advise(self.seed);
                 ExitCode::FAILURE
             }
         }
@@ -258,37 +305,35 @@ impl Simulation {
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let sums = Mutex::new(Sums::default());
-        // What a failing assertion prints on its way would tear the bar apart; its text is in the verdict.
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
-        std::thread::scope(|scope| {
-            for _ in 0..jobs {
-                scope.spawn(|| {
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= to {
-                            return;
-                        }
-                        let report = judged(self.options(seed));
-                        // One in a hundred runs twice, and must be the same run.
-                        let twin = seed.is_multiple_of(100).then(|| judged(self.options(seed)));
-                        let report = match (report, twin) {
-                            (Ok(once), Some(Ok(again))) if once.trace_hash != again.trace_hash => {
-                                Err(format!("seed {seed}: two runs of it are not the same run"))
+        quietly(|| {
+            std::thread::scope(|scope| {
+                for _ in 0..jobs {
+                    scope.spawn(|| {
+                        loop {
+                            let seed = next.fetch_add(1, Ordering::Relaxed);
+                            if seed >= to {
+                                return;
                             }
-                            (report, _) => report,
-                        };
-                        let mut sums = sums.lock().expect("invariant: nobody panics with sums in hand");
-                        sums.add(seed, report);
-                        bar.inc(1);
-                        if !sums.wrong.is_empty() {
-                            bar.set_message(format!("{} WRONG", sums.wrong.len()));
+                            let report = judged(self.options(seed));
+                            // One in a hundred runs twice, and must be the same run.
+                            let twin = seed.is_multiple_of(100).then(|| judged(self.options(seed)));
+                            let report = match (report, twin) {
+                                (Ok(once), Some(Ok(again))) if once.trace_hash != again.trace_hash => {
+                                    Err(format!("seed {seed}: two runs of it are not the same run"))
+                                }
+                                (report, _) => report,
+                            };
+                            let mut sums = sums.lock().expect("invariant: nobody panics with sums in hand");
+                            sums.add(seed, report);
+                            bar.inc(1);
+                            if !sums.wrong.is_empty() {
+                                bar.set_message(format!("{} WRONG", sums.wrong.len()));
+                            }
                         }
-                    }
-                });
-            }
+                    });
+                }
+            })
         });
-        std::panic::set_hook(hook);
         bar.finish_and_clear();
         let sums = sums.into_inner().expect("invariant: nobody panics with sums in hand");
         let seconds = began.elapsed().as_secs_f64();
@@ -327,6 +372,9 @@ impl Simulation {
         }
         for (seed, why) in wrong.iter().take(10) {
             eprintln!("{why}\nAgain: {}", self.again(*seed));
+        }
+        if let Some(smaller) = wrong.keys().next().and_then(|seed| self.shrunk(*seed)) {
+            eprintln!("Smaller: {smaller}");
         }
         if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }

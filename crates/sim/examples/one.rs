@@ -1,4 +1,4 @@
-//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD]]`.
+//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql]]]`.
 
 use meridian_sim::{Options, Workload, run};
 
@@ -8,7 +8,13 @@ fn main() {
     let seed = number(0).expect("a seed");
     let nodes = number(1).unwrap_or(3) as usize;
     let workload = arguments.get(2).map_or(Workload::Mixed, |text| text.parse().expect("a workload"));
-    let report = run(Options { nodes, workload, tell: Some(|line| println!("{line}")), ..Options::new(seed) });
+    let report = run(Options {
+        nodes,
+        workload,
+        sql: arguments.len() > 3,
+        tell: Some(|line| println!("{line}")),
+        ..Options::new(seed)
+    });
     println!("trace {:016x}, {:?}", report.trace_hash, report.faults);
     if let Err(why) = report.verdict {
         println!("{why}");

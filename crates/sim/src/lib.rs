@@ -25,7 +25,9 @@ mod faults;
 mod member;
 mod network;
 mod regions;
+mod shrink;
 mod site;
+mod sql;
 mod verdict;
 mod workload;
 mod world;
@@ -33,6 +35,7 @@ mod world;
 pub use defects::Defect;
 pub use faults::Faults;
 pub use regions::Regions;
+pub use shrink::{is_wrong, shrink};
 pub use workload::Workload;
 
 use meridian_history::Transaction;
@@ -53,10 +56,14 @@ pub struct Options {
     pub faults: Faults,
     /// What the clients do.
     pub workload: Workload,
+    /// Whether they speak SQL, or read and write keys.
+    pub sql: bool,
     /// How far apart the nodes are.
     pub regions: Regions,
     /// The node that all clients go to; without one, that is drawn too.
     pub favourite: Option<usize>,
+    /// Only these faults strike, by their places in the order in which they are drawn, from the first to before the second; without it, all.
+    pub strikes: Option<(u64, u64)>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
     /// Hears of what happens, a line each.
@@ -73,8 +80,10 @@ impl Options {
             transactions: 300,
             faults: Faults::ALL,
             workload: Workload::Mixed,
+            sql: false,
             regions: Regions::Drawn,
             favourite: None,
+            strikes: None,
             defect: None,
             tell: None,
         }

@@ -9,9 +9,11 @@ use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_sql::Engine;
 use meridian_store::{Extent, RedbStore, Space};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{Replica, Timer};
+use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -53,6 +55,8 @@ pub struct Life {
     pub timers: BTreeMap<Timer, u64>,
     pub desk: Arc<Desk>,
     pub gateway: Arc<Gateway<Handle>>,
+    /// For clients that speak SQL.
+    pub engine: Arc<Engine>,
     pub space: Arc<Space>,
     /// Agreed, and kept from readers by a planted defect.
     pub late: Vec<(Timestamp, Vec<meridian_mvcc::Write>, Index, Term)>,
@@ -101,12 +105,14 @@ impl Life {
         let replica = Replica::new(config, seed, restored, extent.at, clock.reading(), &mut out);
         let desk = Desk::new(Arc::clone(clock), me, incarnation, members.to_vec(), Arc::clone(&space));
         let desk = Arc::new(desk);
+        let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk))));
         Ok(Life {
             incarnation,
             replica,
             out,
             timers: BTreeMap::new(),
-            gateway: Arc::new(Gateway::new(Handle(Arc::clone(&desk)))),
+            engine: Arc::new(Engine::new("lab", Arc::clone(&gateway) as Arc<dyn Database>)),
+            gateway,
             desk,
             space,
             late: Vec::new(),

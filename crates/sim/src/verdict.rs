@@ -17,14 +17,25 @@ fn name(write: &Write) -> String {
     String::from_utf8_lossy(write.key.as_ref()).into_owned()
 }
 
+/// The mark that a key is: the whole of it, or behind what SQL puts before.
+fn mark(key: &[u8]) -> Option<i64> {
+    let at = key.iter().position(|byte| *byte == MARK as u8)?;
+    let digits = key[at + 1..].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.map(|byte| char::from(*byte)).collect::<String>().parse().ok()
+}
+
 /// Which commit wrote each element (the last number of each value), and which each mark.
 fn writers(installed: &Installed) -> (BTreeMap<i64, Stamp>, BTreeMap<i64, Stamp>) {
     let (mut elements, mut marks) = (BTreeMap::new(), BTreeMap::new());
     for (at, writes) in installed {
         for write in writes {
-            let writers = if name(write).starts_with(MARK) { &mut marks } else { &mut elements };
-            if let Some(element) = write.value.as_ref().and_then(|stored| numbers(stored.as_ref()).last().copied()) {
-                writers.insert(element, crate::client::stamp(*at));
+            let last = |stored: &meridian_mvcc::Value| numbers(stored.as_ref()).last().copied();
+            match mark(write.key.as_ref()) {
+                Some(mark) => drop(marks.insert(mark, crate::client::stamp(*at))),
+                None => {
+                    let element = write.value.as_ref().and_then(last);
+                    elements.extend(element.map(|element| (element, crate::client::stamp(*at))));
+                }
             }
         }
     }
@@ -46,6 +57,8 @@ fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
 
 /// What a history is held against.
 pub struct Evidence<'a> {
+    /// Clients spoke SQL: they hear no timestamps, and what has no mark cannot be found.
+    pub sql: bool,
     /// The mark of each transaction, if it has one: then its numbers name nobody.
     pub marks: &'a [Option<i64>],
     /// What was read at timestamps in the past.
@@ -61,9 +74,16 @@ impl Evidence<'_> {
         for (transaction, mark) in history.iter_mut().zip(self.marks) {
             let found: Vec<Option<Stamp>> = match mark {
                 Some(mark) => vec![by_mark.get(mark).copied()],
+                None if self.sql => Vec::new(),
                 None => elements(transaction).map(|element| by_element.get(&element).copied()).collect(),
             };
             match transaction.status {
+                Status::Ok if self.sql => {
+                    transaction.at = found.first().copied().flatten();
+                    if transaction.at.is_none() && mark.is_some() {
+                        return Err(format!("told as committed, and installed nowhere: {transaction}"));
+                    }
+                }
                 Status::Ok => {
                     if let Some(other) = found.iter().find(|found| **found != transaction.at) {
                         return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
@@ -77,7 +97,9 @@ impl Evidence<'_> {
                 Status::Info => transaction.at = found.into_iter().flatten().next(),
             }
         }
-        timestamps::judge(history).map_err(|why| format!("by timestamps: {why}"))?;
+        if !self.sql {
+            timestamps::judge(history).map_err(|why| format!("by timestamps: {why}"))?;
+        }
         cycles::judge(history, Model::StrictSerializable).map_err(|why| format!("by cycles: {why}"))?;
         self.past.iter().try_for_each(|(at, ops)| exactly(*at, ops, self.installed))
     }

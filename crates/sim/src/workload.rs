@@ -127,6 +127,24 @@ pub(crate) struct Plan {
     pub mark: Option<i64>,
     /// How many rows a scan asks for at once.
     pub rows: usize,
+    /// One statement and no transaction block around it.
+    pub alone: bool,
+}
+
+impl Plan {
+    /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a mark, and what is one statement is sometimes sent
+    /// as such.
+    pub fn in_sql(mut self, drawing: &mut Drawing<'_>) -> Plan {
+        if let Mode::ReadOnly(ReadAt::Exact(_)) = self.mode {
+            self.mode = Mode::ReadOnly(ReadAt::Now);
+        }
+        let one = matches!(self.steps[..], [Step::Read(..) | Step::Append(..) | Step::Write(..) | Step::Scan(..)]);
+        self.alone = one && self.mark.is_none() && drawing.rng.random_bool(0.5);
+        if self.mode == Mode::ReadWrite && !self.alone && self.mark.is_none() {
+            self.mark = Some(drawing.number());
+        }
+        self
+    }
 }
 
 /// What plans are drawn from, and what they leave behind for later ones.
@@ -200,7 +218,7 @@ impl Drawing<'_> {
         }
         let counts = matches!(workload, Workload::Bank | Workload::Counter | Workload::Monotonic);
         let mark = (counts && !reads).then(|| self.number());
-        Plan { mode, steps, mark, rows: 50 }
+        Plan { mode, steps, mark, rows: 50, alone: false }
     }
 
     fn reading(&mut self, workload: Workload) -> Vec<Step> {
@@ -312,6 +330,6 @@ impl Drawing<'_> {
         if self.rng.random_bool(0.02) {
             steps.push(Step::Think(3_000_000_000)); // Somebody who went for coffee with locks in hand.
         }
-        Plan { mode, steps, mark: None, rows: 2 }
+        Plan { mode, steps, mark: None, rows: 2, alone: false }
     }
 }

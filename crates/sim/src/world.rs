@@ -165,6 +165,8 @@ pub struct World {
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
+    /// How many faults were drawn.
+    drawn: u64,
     struck: BTreeMap<&'static str, u64>,
     faulty_transactions: (u64, u64),
     quiet_transactions: (u64, u64),
@@ -238,6 +240,7 @@ impl World {
             past: Vec::new(),
             recent: VecDeque::new(),
             installed: Installed::new(),
+            drawn: 0,
             struck: BTreeMap::new(),
             faulty_transactions: (0, 0),
             quiet_transactions: (0, 0),
@@ -276,7 +279,8 @@ impl World {
         }
         if self.violation.is_none() {
             let same = self.copies_are_equal();
-            let evidence = Evidence { marks: &self.marks, past: &self.past, installed: &self.installed };
+            let evidence =
+                Evidence { sql: self.options.sql, marks: &self.marks, past: &self.past, installed: &self.installed };
             let verdict = same.and_then(|()| evidence.judge(&mut self.history));
             let workload = self.options.workload;
             let kept = || workload.judge(&self.history).map_err(|why| format!("workload {workload}: {why}"));
@@ -410,7 +414,11 @@ impl World {
             Event::Reach => self.reach(),
             Event::Fault(fault) => {
                 if self.faulty {
-                    self.strike(fault);
+                    let place = self.drawn;
+                    self.drawn += 1;
+                    if self.options.strikes.is_none_or(|(from, to)| (from..to).contains(&place)) {
+                        self.strike(fault);
+                    }
                     self.next_fault();
                 }
             }

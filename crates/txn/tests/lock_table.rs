@@ -76,6 +76,27 @@ fn a_victim_that_waits_already_is_aborted_at_once() {
     assert_eq!(table.release(id(2)), [Verdict::Granted(13)]);
 }
 
+/// A transaction that is tried again keeps its age, and what was said of the first attempt may come late or never.
+#[test]
+fn two_attempts_of_one_age_do_not_mistake_each_other() {
+    let mut table = LockTable::new();
+    let ask = |table: &mut LockTable, who: u64, key: &str, ticket: u64| {
+        table.acquire(0, id(who), age(if who == 9 { 9 } else { 1 }), point(key), Lock::Exclusive, ticket)
+    };
+    // 2 is the first attempt of what 3 is the second of; both wait for 9, which cannot be wounded any more.
+    assert_eq!(ask(&mut table, 9, "a", 10), [Verdict::Granted(10)]);
+    table.committing(id(9));
+    assert_eq!(ask(&mut table, 2, "a", 11), []);
+    assert_eq!(ask(&mut table, 3, "a", 12), []);
+    assert_eq!(table.release(id(2)), []);
+    assert_eq!(table.release(id(9)), [Verdict::Granted(12)], "the second attempt is still there");
+    // The first attempt, come back by an old question, is in its way no longer than anybody younger.
+    assert_eq!(ask(&mut table, 2, "b", 13), [Verdict::Granted(13)]);
+    assert_eq!(ask(&mut table, 2, "a", 14), []);
+    assert_eq!(ask(&mut table, 3, "b", 15), [Verdict::Victim(id(2), Some(14), wounded(1, "b"))]);
+    assert_eq!(table.release(id(2)), [Verdict::Granted(15)]);
+}
+
 #[test]
 fn a_victim_that_is_idle_for_a_second_is_aborted() {
     let mut table = LockTable::new();

@@ -3,7 +3,6 @@
 use super::{Node, World};
 use crate::client;
 use crate::member::Life;
-use meridian_history::Value;
 use meridian_mvcc::KeyRange;
 use std::collections::BTreeMap;
 
@@ -37,28 +36,28 @@ impl World {
     /// All copies hold what was installed, at the end of it.
     pub(super) fn copies_are_equal(&self) -> Result<(), String> {
         let Some((last, _)) = self.installed.last_key_value() else { return Err("nothing was committed".into()) };
-        let mut expected: BTreeMap<String, Value> = BTreeMap::new();
+        let mut expected: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
         for write in self.installed.values().flatten() {
-            let key = String::from_utf8_lossy(write.key.as_ref()).into_owned();
-            match client::value(&key, write.value.as_ref().map(|stored| stored.as_ref())) {
-                Value::Nothing => drop(expected.remove(&key)),
-                value => drop(expected.insert(key, value)),
+            match &write.value {
+                None => drop(expected.remove(write.key.as_ref())),
+                Some(stored) => drop(expected.insert(write.key.as_ref(), stored.as_ref())),
             }
         }
         for (node, there) in self.nodes.iter().enumerate() {
             let Some(life) = &there.life else { continue };
             let all = life.space.scan(&KeyRange::all(), *last, false, usize::MAX, usize::MAX);
             let rows = all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
-            let found: BTreeMap<String, Value> = rows
-                .iter()
-                .map(|(key, stored)| {
-                    let key = String::from_utf8_lossy(key.as_ref()).into_owned();
-                    let value = client::value(&key, Some(stored.as_ref()));
-                    (key, value)
-                })
-                .collect();
-            if found != expected {
-                return Err(format!("{} holds {found:?}, and {expected:?} was installed", self.members[node]));
+            let found: BTreeMap<&[u8], &[u8]> =
+                rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
+            let keys = expected.keys().chain(found.keys());
+            if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
+                let (name, node) = (String::from_utf8_lossy(key), self.members[node]);
+                let shown = |stored: Option<&&[u8]>| match stored {
+                    None => "nothing".to_owned(),
+                    Some(stored) => client::value(&name, Some(*stored)).to_string(),
+                };
+                let (found, expected) = (shown(found.get(key)), shown(expected.get(key)));
+                return Err(format!("{node} holds {found} at {name}, and {expected} was installed"));
             }
         }
         Ok(())

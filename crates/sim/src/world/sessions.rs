@@ -5,6 +5,7 @@ use crate::client;
 use crate::client::Seen;
 use crate::member;
 use crate::site::{Handle, Wish};
+use crate::sql;
 use crate::workload::Drawing;
 use meridian_clock::Timestamp;
 use meridian_history::{Status, Transaction};
@@ -31,16 +32,24 @@ impl World {
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
         let present = Timestamp::end_of(self.nodes[node].clock.reading().interval.earliest);
         let (rng, keys, next) = (&mut self.rng, self.keys, &mut self.next_element);
-        let plan = Drawing { rng, reader, keys, next, past: &past, present }.plan(self.options.workload);
+        let mut drawing = Drawing { rng, reader, keys, next, past: &past, present };
+        let mut plan = drawing.plan(self.options.workload);
+        if self.options.sql {
+            plan = plan.in_sql(&mut drawing);
+        }
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
+        let (gateway, engine, desk) =
+            (Arc::clone(&life.gateway), Arc::clone(&life.engine), life.gateway.site().clone());
         self.begun += usize::from(!reader);
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
         there.faulty = self.faulty;
         there.seen = Arc::clone(&seen);
-        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
+        there.attempt = Some(match self.options.sql {
+            true => Box::pin(sql::attempt(engine, desk, plan, seen)),
+            false => Box::pin(client::attempt(gateway, desk, plan, seen)),
+        });
         self.poll(client);
     }
 

@@ -10,12 +10,15 @@
 //! 2. Nobody overtakes an older waiter whose request conflicts with his: the queue is ordered by age.
 //! 3. Whoever waits for a holder is younger than it, or has wounded it; a wounded holder never waits. So no cycle of waits
 //!    lasts.
-//! 4. A transaction that is committing is not wounded: it waits for no lock any more and ends by itself.
+//! 4. A transaction that is tried again keeps its age: of two attempts of one age the later counts as the older, because nobody asks any more
+//!    about the earlier.
+//! 5. A transaction that is committing is not wounded: it waits for no lock any more and ends by itself.
 
 use super::TransactionId;
 use crate::{Age, Conflict, Lock};
 use meridian_mvcc::{Key, KeyRange};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The caller's number for a request that may have to wait.
 pub type Ticket = u64;
@@ -67,8 +70,11 @@ pub struct LockTable {
     /// Locks on more than one key; few.
     ranges: Vec<(KeyRange, TransactionId, Lock)>,
     /// Who waits, oldest first.
-    queue: BTreeMap<Age, TransactionId>,
+    queue: BTreeSet<Rank>,
 }
+
+/// The order in which transactions give way: the first never does (invariant 4). No two have the same.
+type Rank = (Age, Reverse<TransactionId>);
 
 fn conflict(a: Lock, b: Lock) -> bool {
     a == Lock::Exclusive || b == Lock::Exclusive
@@ -107,7 +113,8 @@ impl LockTable {
         if self.holds(who, &request) {
             return vec![Verdict::Granted(ticket)];
         }
-        let blockers = self.blockers(who, age, &request);
+        let rank = (age, Reverse(who));
+        let blockers = self.blockers(rank, &request);
         if blockers.is_empty() {
             self.hold(who, &request);
             return vec![Verdict::Granted(ticket)];
@@ -118,7 +125,7 @@ impl LockTable {
         let mut verdicts = Vec::new();
         for blocker in &blockers {
             let owner = self.owners.get_mut(blocker).expect("a blocker owns something");
-            if owner.age < age || owner.committing || owner.wounded.is_some() {
+            if (owner.age, Reverse(*blocker)) < rank || owner.committing || owner.wounded.is_some() {
                 continue;
             }
             let why = Conflict::Wounded { by: age, key: request.range.start.clone() };
@@ -129,7 +136,7 @@ impl LockTable {
             }
         }
         self.owners.get_mut(&who).expect("just seen").waiting = Some(request);
-        self.queue.insert(age, who);
+        self.queue.insert(rank);
         verdicts
     }
 
@@ -144,7 +151,7 @@ impl LockTable {
     pub fn withdraw(&mut self, who: TransactionId) -> Vec<Verdict> {
         let Some(owner) = self.owners.get_mut(&who) else { return Vec::new() };
         if owner.waiting.take().is_some() {
-            self.queue.remove(&owner.age);
+            self.queue.remove(&(owner.age, Reverse(who)));
         }
         self.wake()
     }
@@ -160,7 +167,7 @@ impl LockTable {
     pub fn release(&mut self, who: TransactionId) -> Vec<Verdict> {
         let Some(owner) = self.owners.remove(&who) else { return Vec::new() };
         if owner.waiting.is_some() {
-            self.queue.remove(&owner.age);
+            self.queue.remove(&(owner.age, Reverse(who)));
         }
         for key in owner.points {
             if let Some(holders) = self.points.get_mut(&key) {
@@ -201,9 +208,10 @@ impl LockTable {
 
     /// Who waits for whom.
     pub fn waits(&self) -> Vec<Waits> {
-        let line = |(age, waiter): (&Age, &TransactionId)| {
+        let line = |rank: &Rank| {
+            let waiter = &rank.1.0;
             let request = self.owners[waiter].waiting.as_ref().expect("who queues waits");
-            let blockers = self.blockers(*waiter, *age, request);
+            let blockers = self.blockers(*rank, request);
             Waits { waiter: *waiter, range: request.range.clone(), lock: request.lock, blockers }
         };
         self.queue.iter().map(line).collect()
@@ -237,8 +245,8 @@ impl LockTable {
     }
 
     /// Who is in the way: holders of conflicting locks, and older waiters who want something that conflicts.
-    fn blockers(&self, who: TransactionId, age: Age, request: &Request) -> Vec<TransactionId> {
-        let mut blockers = Vec::new();
+    fn blockers(&self, rank: Rank, request: &Request) -> Vec<TransactionId> {
+        let (mut blockers, who) = (Vec::new(), rank.1.0);
         let mut add = |holder: TransactionId| {
             if holder != who && !blockers.contains(&holder) {
                 blockers.push(holder);
@@ -262,7 +270,7 @@ impl LockTable {
                 add(*holder);
             }
         }
-        for (_, waiter) in self.queue.range(..age) {
+        for (_, Reverse(waiter)) in self.queue.range(..rank) {
             let wanted = self.owners[waiter].waiting.as_ref().expect("who queues waits");
             if conflict(wanted.lock, request.lock) && wanted.range.overlaps(&request.range) {
                 add(*waiter);
@@ -274,11 +282,12 @@ impl LockTable {
     /// Grants what can be granted now, oldest first.
     fn wake(&mut self) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
-        let queue: Vec<(Age, TransactionId)> = self.queue.iter().map(|(age, who)| (*age, *who)).collect();
-        for (age, who) in queue {
+        let queue: Vec<Rank> = self.queue.iter().copied().collect();
+        for rank in queue {
+            let who = rank.1.0;
             let request = self.owners[&who].waiting.clone().expect("who queues waits");
-            if self.blockers(who, age, &request).is_empty() {
-                self.queue.remove(&age);
+            if self.blockers(rank, &request).is_empty() {
+                self.queue.remove(&rank);
                 self.owners.get_mut(&who).expect("who queues asks").waiting = None;
                 self.hold(who, &request);
                 verdicts.push(Verdict::Granted(request.ticket));

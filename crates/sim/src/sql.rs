@@ -1,0 +1,184 @@
+//! The same clients through SQL: sessions of the SQL room on the gateway of a simulated node, nothing of it made up.
+//!
+//! ```text
+//!   lab (k text PRIMARY KEY, v text)      lists are numbers with a space before each; a mark is a row of its own
+//! ```
+//!
+//! A plan of one step is a statement of its own half of the time: the server retries it, and replays whole transactions where the client could not
+//! tell the difference. No client hears a commit timestamp: who wrote has that of its mark, who only read is judged by cycles alone.
+
+use crate::client::{MARK, Seen};
+use crate::site::Handle;
+use crate::workload::{OPENING, Plan, Step};
+use meridian_history::{Op, Status, Value};
+use meridian_sql::{Datum, Engine, Response, Session, SqlError, state};
+use meridian_txn::locking::Site;
+use meridian_txn::{Lock, Mode};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS lab (k text PRIMARY KEY, v text NOT NULL)";
+
+type Rows = Vec<Vec<Datum>>;
+
+/// Tries a plan; what comes of it is in `seen` at every moment.
+pub async fn attempt(engine: Arc<Engine>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
+    let mut client = Client { session: Session::new(engine, "lab"), seen: &seen };
+    let writes = plan.mode == Mode::ReadWrite;
+    let ended = client.transaction(&desk, &plan, writes).await;
+    let end = match ended {
+        Ok(()) => (Status::Ok, None),
+        Err(error) => {
+            let mut seen = seen.lock();
+            seen.gave_way = error.sqlstate == state::SERIALIZATION;
+            seen.why = Some(format!("{} {}", error.sqlstate, error.message));
+            // Only a commit's outcome can be unknown; whatever else failed did not happen.
+            let unknown = seen.committing && error.sqlstate == state::COMPLETION_UNKNOWN;
+            (if unknown { Status::Info } else { Status::Fail }, None)
+        }
+    };
+    seen.lock().ended = Some(end);
+}
+
+struct Client<'a> {
+    session: Session,
+    seen: &'a Mutex<Seen>,
+}
+
+fn value(key: &str, text: &str) -> Value {
+    let mut numbers = text.split_whitespace().map(|number| number.parse().expect("a number was stored"));
+    if key.starts_with('l') {
+        Value::List(numbers.collect())
+    } else {
+        numbers.next().map_or(Value::Nothing, Value::Number)
+    }
+}
+
+fn text(datum: &Datum) -> &str {
+    match datum {
+        Datum::Text(text) => text,
+        other => panic!("text was asked for, and {other:?} came"),
+    }
+}
+
+impl Client<'_> {
+    async fn transaction(&mut self, desk: &Handle, plan: &Plan, writes: bool) -> Result<(), SqlError> {
+        if writes {
+            self.run(TABLE).await?;
+        }
+        let alone = plan.alone;
+        if !alone {
+            self.run(if writes { "BEGIN" } else { "BEGIN READ ONLY" }).await?;
+        }
+        self.seen.lock().committing = alone && writes;
+        for step in &plan.steps {
+            self.take(desk, step).await?;
+        }
+        if let Some(mark) = plan.mark {
+            self.run(&format!("INSERT INTO lab VALUES ('{MARK}{mark}', '{mark}')")).await?;
+        }
+        if !alone {
+            self.seen.lock().committing = true;
+            self.run("COMMIT").await?;
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, sql: &str) -> Result<Rows, SqlError> {
+        let mut found = Vec::new();
+        for response in self.session.simple(sql).await {
+            match response {
+                Response::Rows { rows, .. } => found.extend(rows),
+                Response::Failed(error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn note(&self, op: Op) {
+        self.seen.lock().ops.push(op);
+    }
+
+    async fn look(&mut self, key: &str, lock: Lock) -> Result<Value, SqlError> {
+        let lock = if lock == Lock::Exclusive { " FOR UPDATE" } else { "" };
+        let rows = self.run(&format!("SELECT v FROM lab WHERE k = '{key}'{lock}")).await?;
+        let found = rows.first().map_or(Value::Nothing, |row| value(key, text(&row[0])));
+        self.note(Op::Read(key.to_owned(), found.clone()));
+        Ok(found)
+    }
+
+    async fn write(&mut self, key: &str, number: Option<i64>) -> Result<(), SqlError> {
+        self.note(Op::Write(key.to_owned(), number.map_or(Value::Nothing, Value::Number)));
+        let statement = match number {
+            None => format!("DELETE FROM lab WHERE k = '{key}'"),
+            Some(number) => {
+                format!("INSERT INTO lab VALUES ('{key}', '{number}') ON CONFLICT (k) DO UPDATE SET v = excluded.v")
+            }
+        };
+        self.run(&statement).await.map(drop)
+    }
+
+    async fn scan(&mut self, low: &str, high: &str, backwards: bool) -> Result<Vec<(String, Value)>, SqlError> {
+        let order = if backwards { "DESC" } else { "ASC" };
+        let query = format!("SELECT k, v FROM lab WHERE k >= '{low}' AND k < '{high}' ORDER BY k {order}");
+        let row = |row: &Vec<Datum>| (text(&row[0]).to_owned(), value(text(&row[0]), text(&row[1])));
+        let rows: Vec<(String, Value)> = self.run(&query).await?.iter().map(row).collect();
+        self.note(Op::Scan(low.to_owned(), high.to_owned(), rows.clone()));
+        Ok(rows)
+    }
+
+    async fn take(&mut self, desk: &Handle, step: &Step) -> Result<(), SqlError> {
+        let number = |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
+        match step {
+            Step::Read(key, lock) if self.seen.lock().committing => drop((lock, self.look(key, Lock::Shared).await?)),
+            Step::Read(key, lock) => drop(self.look(key, *lock).await?),
+            Step::Append(key, element) => {
+                self.note(Op::Append(key.clone(), *element));
+                let append = format!(
+                    "INSERT INTO lab VALUES ('{key}', ' {element}') ON CONFLICT (k) DO UPDATE SET v = lab.v || ' {element}' RETURNING v"
+                );
+                let rows = self.run(&append).await?;
+                let after = rows.first().map_or(Value::Nothing, |row| value(key, text(&row[0])));
+                self.note(Op::Read(key.clone(), after));
+            }
+            Step::Write(key, number) => self.write(key, *number).await?,
+            Step::Scan(low, high, backwards) => drop(self.scan(low, high, *backwards).await?),
+            Step::Regret(key) => {
+                if self.seen.lock().committing {
+                    return Ok(()); // Savepoints are for transactions.
+                }
+                self.run("SAVEPOINT regret").await?;
+                self.run(&format!("DELETE FROM lab WHERE k = '{key}'")).await?;
+                self.run("ROLLBACK TO regret").await?;
+            }
+            Step::Think(pause_ns) => {
+                let until = desk.now().boot_ns + pause_ns;
+                desk.pause(until).await;
+            }
+            Step::Move(from, to, amount) => {
+                let has = number(&self.look(from, Lock::Exclusive).await?).unwrap_or(OPENING);
+                let other = number(&self.look(to, Lock::Exclusive).await?).unwrap_or(OPENING);
+                if has >= *amount {
+                    self.write(from, Some(has - amount)).await?;
+                    self.write(to, Some(other + amount)).await?;
+                }
+            }
+            Step::Increment(key) => {
+                let counted = number(&self.look(key, Lock::Shared).await?).unwrap_or(0);
+                self.write(key, Some(counted + 1)).await?;
+            }
+            Step::Next(low, high, key) => {
+                let rows = self.scan(low, high, false).await?;
+                let greatest = rows.iter().filter_map(|(_, value)| number(value)).max().unwrap_or(0);
+                self.write(key, Some(greatest + 1)).await?;
+            }
+            Step::InsertUnless(low, high, key, number) => {
+                if self.scan(low, high, false).await?.is_empty() {
+                    self.write(key, Some(*number)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
