@@ -23,9 +23,8 @@ type Rows = Vec<Vec<Datum>>;
 
 /// Tries a plan; what comes of it is in `seen` at every moment.
 pub async fn attempt(engine: Arc<Engine>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
-    let mut client = Client { session: Session::new(engine, "lab"), seen: &seen };
-    let writes = plan.mode == Mode::ReadWrite;
-    let ended = client.transaction(&desk, &plan, writes).await;
+    let mut client = Client { session: Session::new(engine, "lab"), seen: &seen, writes: plan.mode == Mode::ReadWrite };
+    let ended = client.transaction(&desk, &plan).await;
     let end = match ended {
         Ok(()) => (Status::Ok, None),
         Err(error) => {
@@ -43,6 +42,7 @@ pub async fn attempt(engine: Arc<Engine>, desk: Handle, plan: Plan, seen: Arc<Mu
 struct Client<'a> {
     session: Session,
     seen: &'a Mutex<Seen>,
+    writes: bool,
 }
 
 fn value(key: &str, text: &str) -> Value {
@@ -62,7 +62,8 @@ fn text(datum: &Datum) -> &str {
 }
 
 impl Client<'_> {
-    async fn transaction(&mut self, desk: &Handle, plan: &Plan, writes: bool) -> Result<(), SqlError> {
+    async fn transaction(&mut self, desk: &Handle, plan: &Plan) -> Result<(), SqlError> {
+        let writes = self.writes;
         if writes {
             self.run(TABLE).await?;
         }
@@ -101,7 +102,7 @@ impl Client<'_> {
     }
 
     async fn look(&mut self, key: &str, lock: Lock) -> Result<Value, SqlError> {
-        let lock = if lock == Lock::Exclusive { " FOR UPDATE" } else { "" };
+        let lock = if lock == Lock::Exclusive && self.writes { " FOR UPDATE" } else { "" };
         let rows = self.run(&format!("SELECT v FROM lab WHERE k = '{key}'{lock}")).await?;
         let found = rows.first().map_or(Value::Nothing, |row| value(key, text(&row[0])));
         self.note(Op::Read(key.to_owned(), found.clone()));
@@ -131,7 +132,6 @@ impl Client<'_> {
     async fn take(&mut self, desk: &Handle, step: &Step) -> Result<(), SqlError> {
         let number = |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
         match step {
-            Step::Read(key, lock) if self.seen.lock().committing => drop((lock, self.look(key, Lock::Shared).await?)),
             Step::Read(key, lock) => drop(self.look(key, *lock).await?),
             Step::Append(key, element) => {
                 self.note(Op::Append(key.clone(), *element));
