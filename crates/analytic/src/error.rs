@@ -40,7 +40,10 @@ pub(crate) fn inward(error: &DataFusionError) -> SqlError {
 }
 
 fn first_line(message: &str) -> String {
-    message.lines().next().unwrap_or("").trim_end_matches('.').replace(crate::dialect::MARK, "")
+    let line = message.lines().next().unwrap_or("");
+    // How the library could be built is no advice to who asks.
+    let line = line.split_once(" Hint: ").map_or(line, |(said, _)| said);
+    line.trim_end_matches('.').replace(crate::dialect::MARK, "")
 }
 
 fn of_arrow(error: &ArrowError) -> SqlError {
