@@ -1,4 +1,4 @@
-//! The systems on a virtual world: one thread, one seed, every fault that we promise to survive.
+//! The systems on a virtual world: one thread, one seed, and the faults that we promise to survive.
 //!
 //! The replicas, coordinators, log and store engine are those of the host, unchanged; only what carries them is made up: time is a number,
 //! the network a queue, the disk [`MemoryDisk`](meridian_log::MemoryDisk). Same seed, same run, to the byte of every message: [`Report::trace_hash`].
@@ -7,11 +7,11 @@
 //!   client ──▶ coordinator (txn) ──▶ site ──▶ network ──▶ replica (systems) ──▶ log, store (on disks that fail)
 //!     │              the world: events in the order of their time; faults between any two of them          │
 //!     ▼                                                                                                    ▼
-//!   history ──▶ two judges                                              what was installed, at which timestamp
+//!   history ──▶ judges                                                  what was installed, at which timestamp
 //! ```
 //!
 //! A run has three parts: faults, quiet (everybody must get on), and the end (no lock is left, all copies are equal). Then the history is judged
-//! twice, by timestamps and by cycles, and against what the replicas installed.
+//! by timestamps, by cycles and by what the workload promises, and against what the replicas installed.
 //!
 //! **Planted defects** ([`Defect`]) break the world on purpose, at its seams; a judge that does not notice them is worth nothing.
 //!
