@@ -9,7 +9,7 @@
 //! | [`long_fork`] | write one key each; read several | two reads agree on which of two writes came first |
 //! | [`causal_reverse`] | write one key each, one after the other | who sees a write sees those that had ended before it began |
 //!
-//! (The workloads are Jepsen's, https://github.com/jepsen-io/jepsen, described there in words.)
+//! (The workloads are Jepsen's, <https://github.com/jepsen-io/jepsen>.)
 
 use crate::{Op, Status, Transaction, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -202,6 +202,26 @@ fn locks_of_an_earlier_leadership_are_void() {
 }
 
 #[test]
+fn who_gives_up_waiting_is_in_nobodys_way() {
+    let mut node = serving(1_000_000 * MS);
+    let lock = |key: &str, lock| {
+        let range = KeyRange::point(Key::from(key));
+        Ask::Read { range, lock, reverse: false, limit_rows: 1 }
+    };
+    let holder = node.ask(3, 1, None, lock("a", Lock::Shared));
+    assert!(matches!(holder[..], [Reply::Rows { .. }]));
+    let other = node.read(2, "b");
+    // 2 waits for a, and 4 behind it, which could share with 3.
+    assert_eq!(node.ask(2, 2, Some(other), lock("a", Lock::Exclusive)), []);
+    assert_eq!(node.ask(4, 1, None, lock("a", Lock::Shared)), []);
+    let said = node.ask(2, 3, Some(other), Ask::Withdraw);
+    assert!(matches!(said[..], [Reply::Rows { id: 1, .. }]), "4 goes on: {said:?}");
+    // What it holds it keeps; what it asked before and comes only now is not wanted.
+    assert_eq!(node.ask(2, 2, Some(other), lock("a", Lock::Exclusive)), []);
+    assert_eq!(node.ask(1, 1, None, lock("b", Lock::Shared)), [], "b is locked");
+}
+
+#[test]
 fn a_leader_that_has_not_heard_of_its_end_condemns_nobody() {
     let mut node = serving(1_000_000 * MS);
     let footing = node.read(1, "a");

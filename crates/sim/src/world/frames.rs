@@ -73,6 +73,7 @@ impl World {
                     Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
                     Ask::Commit { writes } => format!("commits {} writes", writes.len()),
                     Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
+                    Ask::Withdraw => "wants nothing any more".to_owned(),
                 };
                 format!("{me} is asked by {from}: {}.{id} {what}, on {footing:?}", transaction.number)
             }),

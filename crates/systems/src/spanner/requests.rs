@@ -21,7 +21,7 @@ impl Replica {
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
         }
         let transaction = request.transaction;
-        if !matches!(request.ask, Ask::Abort | Ask::KeepAlive) {
+        if !matches!(request.ask, Ask::Abort | Ask::KeepAlive | Ask::Withdraw) {
             self.count(now, from.node, 1, out);
         }
         match &request.ask {
@@ -57,6 +57,12 @@ impl Replica {
                 self.snapshots.push((at, from, request));
             }
             Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
+            Ask::Withdraw => {
+                if let Some(live) = self.live.get_mut(&transaction).filter(|live| live.newest < id) {
+                    live.newest = id; // What was asked before may still come.
+                    self.withdraw(now, transaction, out);
+                }
+            }
             Ask::Read { .. } | Ask::Commit { .. } if self.repeats(now, from, &request, out) => {
                 self.locks.touch(now.boot_ns, transaction);
             }
@@ -113,13 +119,18 @@ impl Replica {
                 return true;
             }
         }
+        self.withdraw(now, request.transaction, out);
+        false
+    }
+
+    /// What an attempt waits for is not wanted any more.
+    fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
         let before = self.pending.len();
-        self.pending.retain(|_, pending| !same(pending));
+        self.pending.retain(|_, pending| pending.request.transaction != transaction);
         if self.pending.len() < before {
-            let verdicts = self.locks.withdraw(request.transaction);
+            let verdicts = self.locks.withdraw(transaction);
             self.judge(now, verdicts, out);
         }
-        false
     }
 
     /// Whether the attempt may go on here; if not, it is told why.

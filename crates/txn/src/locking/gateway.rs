@@ -168,6 +168,11 @@ impl<S: Site> Session<S> {
         loop {
             let now = self.boot_ns();
             if now >= give_up {
+                // Who waits behind this one need not wait for its ROLLBACK.
+                if let Some(node) = self.leader {
+                    let request = self.request(Ask::Withdraw);
+                    site.tell(node, request);
+                }
                 return Err(Failure::LockTimeout);
             }
             if now >= until || site.is_closed() {

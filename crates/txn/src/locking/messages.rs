@@ -99,6 +99,9 @@ pub enum Ask {
     /// The attempt lives on; not answered.
     #[n(4)]
     KeepAlive,
+    /// The attempt does not want any more what it waits for, and keeps what it holds; not answered.
+    #[n(5)]
+    Withdraw,
 }
 
 /// Where the time of a commit went at its leader.
