@@ -1,5 +1,6 @@
 //! One node: transactions, isolation, reopening, databases.
 
+use futures::FutureExt;
 use futures::executor::block_on;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::settle::SettleOptions;
@@ -147,6 +148,25 @@ fn a_wounded_transaction_that_stays_idle_loses_its_locks_and_hears_of_it() {
     assert!(matches!(block_on(younger.get(&key, Lock::Shared)), Err(Failure::Aborted(_))));
     assert!(matches!(block_on(younger.commit()), Outcome::Aborted { .. }));
     assert!(matches!(block_on(older.commit()), Outcome::Committed { .. }));
+}
+
+/// A statement that is cancelled, or takes too long, leaves its transaction open until ROLLBACK.
+#[test]
+fn who_stops_waiting_is_in_nobodys_way() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("postgres").unwrap();
+    let key = Key::from("k");
+    let [mut holder, mut stopped, mut last] = [0; 3].map(|_| begin(&database, Mode::ReadWrite));
+    block_on(holder.get(&key, Lock::Shared)).expect("it is free");
+    assert!(stopped.get(&key, Lock::Exclusive).now_or_never().is_none(), "it waits, and is dropped");
+    last.set_lock_timeout(Some(Duration::from_secs(5)));
+    block_on(last.get(&key, Lock::Shared)).expect("nobody waits before it");
+    // The same of one that gave up by itself.
+    stopped.set_lock_timeout(Some(Duration::from_millis(20)));
+    assert_eq!(block_on(stopped.get(&key, Lock::Exclusive)).err(), Some(Failure::LockTimeout));
+    let mut another = begin(&database, Mode::ReadWrite);
+    another.set_lock_timeout(Some(Duration::from_secs(5)));
+    block_on(another.get(&key, Lock::Shared)).expect("nobody waits before it");
 }
 
 #[test]

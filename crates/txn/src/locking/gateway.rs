@@ -188,7 +188,11 @@ impl<S: Site> Session<S> {
             if locks && self.leader.replace(node) != Some(node) {
                 site.holds(node, self.transaction, self.age);
             }
-            match site.ask(node, request, (now + ONE_TRY_NS).min(give_up)).await {
+            let withdraw = locks.then(|| Request { id: request.id + 1, ask: Ask::Withdraw, ..request });
+            let waiting = Waiting { site: &*site, node, withdraw };
+            let heard = site.ask(node, request, (now + ONE_TRY_NS).min(give_up)).await;
+            waiting.end();
+            match heard {
                 None if self.boot_ns() >= give_up => {}
                 Some(Heard::Waits) => (until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
                 Some(Heard::Reply(Reply::Rows { footing, at, rows, rest, .. })) => {
@@ -302,6 +306,28 @@ impl<S: Site> Session<S> {
             }
             site.heard_of_leader(node, leader.map(NodeId));
             site.pause(self.boot_ns() + PAUSE_NS).await;
+        }
+    }
+}
+
+/// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took too long, it wants nothing any more: others
+/// need not wait for its ROLLBACK.
+struct Waiting<'a, S: Site> {
+    site: &'a S,
+    node: NodeId,
+    withdraw: Option<Request>,
+}
+
+impl<S: Site> Waiting<'_, S> {
+    fn end(mut self) {
+        self.withdraw = None;
+    }
+}
+
+impl<S: Site> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        if let Some(request) = self.withdraw.take() {
+            self.site.tell(self.node, request);
         }
     }
 }
