@@ -102,7 +102,17 @@ impl Settings {
         }
         let default = DEFAULTS.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
         let value = if folded == "default" { default.unwrap_or("") } else { value };
-        self.values.insert(name, value.into());
+        let is_duration = default.is_some() && name.ends_with("_timeout");
+        let shown = match is_duration.then(|| duration(value)) {
+            None => value.to_owned(),
+            Some(Some(duration)) => shown(duration),
+            Some(None) => {
+                return refused(
+                    "Valid units are \"us\", \"ms\", \"s\", \"min\", \"h\" and \"d\"; without one, milliseconds.",
+                );
+            }
+        };
+        self.values.insert(name, shown);
         Ok(())
     }
 
@@ -123,7 +133,15 @@ impl Settings {
     }
 }
 
-/// A duration as SHOW prints it: a number with a unit, milliseconds without one.
+/// A duration as SHOW prints it: in the largest unit of which it is a whole number.
+fn shown(duration: Duration) -> String {
+    const UNITS: [(u128, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
+    let ms = duration.as_millis();
+    let unit = UNITS.iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
+    unit.map_or_else(|| "0".to_owned(), |(unit, name)| format!("{}{name}", ms / unit))
+}
+
+/// A duration as SET takes it: a number with a unit, milliseconds without one.
 fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().trim_matches('\'').trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -145,7 +163,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_as_show_prints_them() {
+    fn durations_are_shown_in_their_largest_unit() {
+        let again = |text| duration(text).map(shown);
+        for (text, expected) in
+            [("0", "0"), ("250", "250ms"), ("1500ms", "1500ms"), ("60000", "1min"), ("2h", "2h"), ("1.5s", "1500ms")]
+        {
+            assert_eq!(again(text).as_deref(), Some(expected), "{text}");
+        }
+        let mut settings = Settings::default();
+        settings.set("statement_timeout", "1 min").expect("a duration");
+        assert_eq!(settings.get("statement_timeout"), Some("1min"));
+        let refused = settings.set("lock_timeout", "5 parsecs").expect_err("no duration");
+        assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
+        settings.set("lock_timeout", "default").expect("it has one");
+        assert_eq!(settings.timeout("lock_timeout"), None);
+    }
+
+    #[test]
+    fn durations_as_set_takes_them() {
         let ms = |text| duration(text).map(|duration| duration.as_micros());
         assert_eq!(ms("0"), Some(0));
         assert_eq!(ms("250"), Some(250_000));
