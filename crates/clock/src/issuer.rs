@@ -1,6 +1,7 @@
 //! Timestamps that only grow, even across restarts.
 
 use crate::Timestamp;
+use meridian_machine::planted::{Rule, broken};
 
 /// The persisted bound on issued times is used up: reserve ahead before issuing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,13 @@ impl Issuer {
     /// The next timestamp, at or above `at_least` nanoseconds.
     pub fn issue(&mut self, at_least: u64) -> Result<Timestamp, CeilingReached> {
         let fresh = Timestamp { nanos: at_least, logical: 0, issuer: self.issuer };
-        let next = if fresh > self.last { fresh } else { Timestamp { issuer: self.issuer, ..self.last.successor() } };
+        let next = if fresh > self.last {
+            fresh
+        } else if broken(Rule::DuplicateTimestamp) {
+            self.last
+        } else {
+            Timestamp { issuer: self.issuer, ..self.last.successor() }
+        };
         if next.nanos > self.ceiling {
             return Err(CeilingReached);
         }

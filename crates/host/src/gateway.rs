@@ -75,11 +75,12 @@ impl Site for Local {
     }
 
     fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        self.home().space().get(key, at)
+        self.home().space().get(key, at).inspect_err(|error| self.home().heed(error))
     }
 
     fn scan(&self, range: &KeyRange, at: Timestamp, reverse: bool, limit_rows: usize) -> Result<Chunk, StoreError> {
-        self.home().space().scan(range, at, reverse, limit_rows, CHUNK_BYTES)
+        let found = self.home().space().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
+        found.inspect_err(|error| self.home().heed(error))
     }
 
     fn leader(&self) -> NodeId {

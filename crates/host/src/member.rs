@@ -77,6 +77,8 @@ pub struct MemberHome {
     closed: AtomicBool,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     watch: Option<Watch>,
+    /// There are no other members.
+    alone: bool,
     this: Weak<MemberShard>,
 }
 
@@ -140,6 +142,9 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let seed = (u64::from(me.0) << 40) ^ (u64::from(incarnation.0) << 8) ^ u64::from(key.database);
     let mut out = Outbox::new();
     let restored = Restored { records, applied, applied_term };
+    if let Some(base) = restored.gap() {
+        return Err(space.lacks(base.0));
+    }
     let replica = Replica::new(config, seed, restored, agreed, plumbing.clock.now(), &mut out);
     let plumbing = Arc::clone(plumbing);
     let member = Resident::new(replica, out, |this| MemberHome {
@@ -161,6 +166,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         closed: AtomicBool::new(false),
         transfers,
         watch,
+        alone,
         this: this.clone(),
     });
     member.post(Input::Wake); // what its birth asked for
@@ -349,6 +355,14 @@ impl MemberHome {
         })));
     }
 
+    /// What the store refuses because it is damaged, other members still have: this one ends, so that one of them leads. A node that is alone
+    /// goes on with what can be read.
+    pub fn heed(&self, error: &StoreError) {
+        if !self.alone && matches!(error, StoreError::Damaged { .. }) {
+            self.act(Effect::Stop { why: error.to_string() });
+        }
+    }
+
     /// Reads for a session of another node, and answers it.
     fn serve(&self, what: Serve) {
         let Serve { reply_to: to, id, footing, at, .. } = what;
@@ -356,6 +370,7 @@ impl MemberHome {
         let reply = match found {
             Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
             Err(error) => {
+                self.heed(&error);
                 tracing::warn!(%error, "refused a read for another node");
                 Reply::refused(id, error)
             }
@@ -374,6 +389,10 @@ impl Settles for MemberShard {
 
     fn let_go(&self, applied: u64) {
         self.world().let_go(applied);
+    }
+
+    fn heed(&self, error: &StoreError) {
+        self.world().heed(error);
     }
 }
 

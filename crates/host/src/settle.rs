@@ -71,6 +71,8 @@ pub trait Settles: Send + Sync {
     fn space(&self) -> &Space;
     /// The store has been checkpointed with everything up to `applied`: lets the log go.
     fn let_go(&self, applied: u64);
+    /// The store refused something of this shard's.
+    fn heed(&self, error: &StoreError);
 }
 
 /// The shards that live now.
@@ -130,11 +132,13 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
                     settled += bytes;
                     if let Err(error) = collect(shard.space(), options, plumbing, bytes) {
                         complain("remove old versions", &error);
+                        shard.heed(&error);
                     }
                 }
                 Err(error) => {
                     full |= matches!(error, StoreError::Full { .. });
                     complain("settle", &error);
+                    shard.heed(&error);
                 }
             }
         }

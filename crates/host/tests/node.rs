@@ -194,6 +194,31 @@ fn a_folder_is_gone_on_from_and_the_log_does_not_grow_for_ever() {
     }
 }
 
+/// What the log was allowed to forget is in the store: without that the node must not begin as if it had never been written.
+#[test]
+fn a_store_that_was_emptied_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let node = Node::open(small(folder.path())).unwrap();
+        let database = node.database("postgres").unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        let mut number = 0;
+        while node.status().log.segments < 3 {
+            number += 1;
+            put(&database, &format!("k{number}"), &"x".repeat(1000));
+        }
+        while node.status().log.segments > 2 {
+            number += 1;
+            put(&database, &format!("k{number}"), "y");
+            assert!(std::time::Instant::now() < end, "{:?}", node.status());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+    let refused = Node::open(small(folder.path())).err().expect("refused").to_string();
+    assert!(refused.contains("ends at entry 0") && refused.contains("same backup"), "{refused}");
+}
+
 #[test]
 fn databases_are_created_kept_and_dropped() {
     let folder = tempfile::tempdir().unwrap();

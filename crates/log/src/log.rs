@@ -101,6 +101,8 @@ pub struct Log {
     offset: u64,
     /// How far the open segment is synced.
     synced: u64,
+    /// How far the newest record that was written says that it was synced, and the newest that is synced itself.
+    marks: (u64, u64),
     /// Room in the open segment; 0 if none could be begun yet.
     capacity: u64,
     /// The number that the next segment gets.
@@ -145,6 +147,7 @@ impl Log {
             segments: VecDeque::new(),
             offset: FIRST,
             synced: FIRST,
+            marks: (0, 0),
             capacity: 0,
             next_number: numbers.last().map_or(1, |last| last + 1),
             pending: VecDeque::new(),
@@ -206,7 +209,7 @@ impl Log {
         let mut offset = FIRST;
         let bytes = Bytes::from(bytes);
         loop {
-            match segment::record_at(&bytes, number, offset) {
+            match segment::record_at(&bytes, number, offset, last) {
                 Some((header, _, _)) if header.key == SEAL => break,
                 Some((header, payload, next)) => {
                     let lsn = self.take_lsn();
@@ -279,7 +282,7 @@ impl Log {
             }
         };
         self.segments.push_back(Segment { number, file, newest: BTreeMap::new() });
-        (self.offset, self.synced, self.capacity) = (FIRST, FIRST, capacity);
+        (self.offset, self.synced, self.capacity, self.marks) = (FIRST, FIRST, capacity, (0, 0));
         self.next_number += 1;
         Ok(())
     }
@@ -375,6 +378,7 @@ impl Log {
                 open.newest.insert(key, lsn);
             }
             self.offset = start + self.buffer.len() as u64;
+            self.marks.0 = synced;
             self.buffer.shrink_to(BUFFER_KEPT);
         }
         Ok(())
@@ -415,8 +419,15 @@ impl Log {
             let name = segment::name(open.number);
             open.file.sync().map_err(|source| LogError::Disk { file: self.disk.describe(&name), source })?;
             self.synced = self.offset;
+            self.marks.1 = self.marks.0;
         }
         Ok(())
+    }
+
+    /// The open segment, and how far a flipped bit in it is surely told from a torn end: a later record that is synced says that what lies before
+    /// was acknowledged. Sealed segments are covered whole.
+    pub fn vouched(&self) -> Option<(String, u64)> {
+        self.segments.back().filter(|_| self.capacity > 0).map(|open| (segment::name(open.number), self.marks.1))
     }
 
     /// A machine's records below `before` are covered by its checkpoint. Segments that nobody needs are used again or removed.

@@ -17,6 +17,8 @@ struct Content {
     bytes: Vec<u8>,
     /// Writes since the last sync, in order: where and how many bytes.
     unsynced: Vec<(usize, usize)>,
+    /// The next write goes so many bytes elsewhere.
+    astray: Option<i64>,
 }
 
 /// What the disk refuses to do.
@@ -66,7 +68,7 @@ impl MemoryDisk {
         inner.until_power_fails = None;
         for content in inner.files.values() {
             let mut content = content.lock();
-            let Content { synced, bytes, unsynced } = &mut *content;
+            let Content { synced, bytes, unsynced, .. } = &mut *content;
             for (start, length) in unsynced.drain(..) {
                 let end = (start + length).min(bytes.len());
                 let mut at = start;
@@ -85,6 +87,16 @@ impl MemoryDisk {
         }
     }
 
+    /// Another disk, with what this one would still have if the power failed now and nothing unsynced had reached it.
+    pub fn remains(&self) -> MemoryDisk {
+        let kept = |content: &Arc<Mutex<Content>>| {
+            let synced = content.lock().synced.clone();
+            Arc::new(Mutex::new(Content { bytes: synced.clone(), synced, ..Content::default() }))
+        };
+        let files = self.inner.lock().files.iter().map(|(name, content)| (name.clone(), kept(content))).collect();
+        MemoryDisk { inner: Arc::new(Mutex::new(Inner { files, ..Inner::default() })) }
+    }
+
     /// From now on nothing can be added, or things can again.
     pub fn set_full(&self, full: bool) {
         self.inner.lock().faults.full = full;
@@ -98,6 +110,27 @@ impl MemoryDisk {
     /// After so many writes and syncs the power fails: each one fails, until [`MemoryDisk::crash`] says what is left.
     pub fn fail_power_after(&self, operations: u64) {
         self.inner.lock().until_power_fails = Some(operations);
+    }
+
+    /// The next write to a file goes so many bytes elsewhere in it, if there is room: what should have been overwritten stays.
+    pub fn misdirect(&self, name: &str, by: i64) {
+        if let Some(content) = self.inner.lock().files.get(name) {
+            content.lock().astray = Some(by);
+        }
+    }
+
+    /// Puts what lies at one place of a file at another, too, on the disk itself: a write that went astray, long ago.
+    pub fn misplace(&self, name: &str, from: u64, to: u64, length: usize) {
+        if let Some(content) = self.inner.lock().files.get(name) {
+            let mut content = content.lock();
+            let Content { synced, bytes, .. } = &mut *content;
+            for side in [synced, bytes] {
+                let (from, to) = (from as usize, to as usize);
+                if from.max(to) + length <= side.len() {
+                    side.copy_within(from..from + length, to);
+                }
+            }
+        }
     }
 
     /// Flips the bits of `mask` in one byte of a file, on the disk itself.
@@ -193,6 +226,8 @@ impl File for MemoryFile {
         let faults = self.change();
         refuse(faults.writes)?;
         let mut content = self.content.lock();
+        let astray = content.astray.take().and_then(|by| offset.checked_add_signed(by));
+        let offset = astray.filter(|at| at + bytes.len() as u64 <= content.bytes.len() as u64).unwrap_or(offset);
         let (start, end) = (offset as usize, offset as usize + bytes.len());
         if end > content.bytes.len() {
             if faults.full {
@@ -208,7 +243,7 @@ impl File for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         refuse(self.change().syncs)?;
         let mut content = self.content.lock();
-        let Content { synced, bytes, unsynced } = &mut *content;
+        let Content { synced, bytes, unsynced, .. } = &mut *content;
         synced.resize(bytes.len(), 0);
         for (start, length) in unsynced.drain(..) {
             let end = (start + length).min(bytes.len());

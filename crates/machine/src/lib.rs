@@ -22,6 +22,7 @@
 
 mod address;
 mod outbox;
+pub mod planted;
 mod reading;
 pub mod sometimes;
 

@@ -1,5 +1,7 @@
 //! Quorum arithmetic: the one file that knows how many are enough.
 
+use meridian_machine::planted::{Rule, broken};
+
 /// More than half of a fixed set of voters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Majority {
@@ -15,7 +17,7 @@ impl Majority {
 
     /// How many are enough.
     pub fn size(self) -> usize {
-        self.voters / 2 + 1
+        if broken(Rule::MajorityOffByOne) { (self.voters / 2).max(1) } else { self.voters / 2 + 1 }
     }
 
     /// The largest value that a majority has reached, given each voter's.

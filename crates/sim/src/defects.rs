@@ -1,9 +1,10 @@
 //! Planted defects: what the world does wrong on purpose. A judge that does not notice is worth nothing.
 //!
-//! They are broken at the world's seams (what a disk keeps, when versions are installed, what a clock says, who hears a message), so that the code
-//! that ships has no switches.
+//! Some are broken at the world's seams: what a disk keeps, when versions are installed, what a clock says, who hears a message. What only the code
+//! itself can do wrong is a [`Rule`]: a switch that no program that ships has. While something is planted, assertions are silent.
 
 use crate::Faults;
+use meridian_machine::planted::Rule;
 
 /// What the world does wrong on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,15 @@ pub enum Defect {
     CopyClaimsMore,
     /// Answers to an earlier life of a node are heard by the next one.
     EarlierLifeHeard,
+    /// The log forgets what the store has not made durable.
+    ForgottenTooEarly,
+    /// The code breaks a rule.
+    Rule(Rule),
 }
 
 impl Defect {
-    /// Every one.
-    pub const ALL: [Defect; 10] = [
+    /// Those at the seams.
+    const SEAMS: [Defect; 11] = [
         Defect::InstalledLate,
         Defect::SyncLost,
         Defect::ClockLies,
@@ -43,19 +48,46 @@ impl Defect {
         Defect::HalfInstalled,
         Defect::CopyClaimsMore,
         Defect::EarlierLifeHeard,
+        Defect::ForgottenTooEarly,
     ];
 
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = Defect> {
+        Self::SEAMS.into_iter().chain(Rule::ALL.into_iter().map(Defect::Rule))
+    }
+
+    /// As tables have it.
+    pub fn name(self) -> String {
+        match self {
+            Defect::Rule(rule) => format!("{rule:?}"),
+            seam => format!("{seam:?}"),
+        }
+    }
+
     /// The faults under which it shows soonest.
-    pub const fn faults(self) -> Faults {
+    pub fn faults(self) -> Faults {
+        let none = Faults::NONE;
         match self {
             // A lie about time matters when leadership moves: many cuts.
-            Defect::ClockLies => Faults { network: true, clock: true, ..Faults::NONE },
+            Defect::ClockLies => Faults { network: true, clock: true, ..none },
             // A lease matters to a leader that was away and does not know it: many pauses.
-            Defect::LeaseNotChecked => Faults { process: true, ..Faults::NONE },
-            // What is forgotten matters to nodes that restart.
-            Defect::VoteForgotten | Defect::EntriesForgotten | Defect::EarlierLifeHeard => {
-                Faults { process: true, network: true, ..Faults::NONE }
+            Defect::LeaseNotChecked | Defect::Rule(Rule::LeaseUncheckedAtCommit | Rule::LeasesOverlap) => {
+                Faults { process: true, ..none }
             }
+            // What is forgotten matters to nodes that restart.
+            Defect::VoteForgotten
+            | Defect::EntriesForgotten
+            | Defect::EarlierLifeHeard
+            | Defect::Rule(Rule::StaleLogElected | Rule::PromiseNotLogged) => {
+                Faults { process: true, network: true, ..none }
+            }
+            // What is not on disk yet matters to slow disks that lose power.
+            Defect::Rule(Rule::AckBeforeDurable) => Faults { process: true, network: true, disk: true, ..none },
+            // Clocks that are true need no log to keep an order.
+            Defect::Rule(Rule::IssuerBelowLog) => Faults { network: true, process: true, lies: true, ..none },
+            // What is not looked at has to be wrong.
+            Defect::Rule(Rule::LogChecksum | Rule::StoreChecksum | Rule::GapUnnoticed | Rule::TornTail)
+            | Defect::ForgottenTooEarly => Faults { disk: true, process: true, ..none },
             _ => Faults::ALL,
         }
     }

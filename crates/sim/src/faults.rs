@@ -1,33 +1,54 @@
 //! What may go wrong, and when.
 //!
-//! Whatever strikes, no copy is injured beyond what the protocol promises to survive: any number of nodes may stop, be cut off, or lose what they
-//! had not synced; none forgets what it synced.
+//! Whatever strikes, no copy is injured beyond what the protocol promises to survive, and it goes up to there: any number of nodes may stop, be cut
+//! off, or lose what they had not synced; a minority may lose what they had.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
 const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
 /// More kinds of faults than that strike more slowly.
 const MANY: usize = 3;
+/// No run suffers from more kinds.
+const MOST: usize = 8;
+/// How far a clock that lies may be from true time: several leases.
+const LIE: u64 = 2 * S;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Loss, repetition, stragglers, cuts in one direction or both.
+    /// Loss, repetition, stragglers, clogs, cuts in one direction or both, broken connections.
     pub network: bool,
-    /// Offsets that wander within the bound.
+    /// Offsets that step, drift and flicker within the bound; bounds that widen.
     pub clock: bool,
-    /// Slow syncs, full disks; torn and lost unsynced writes at each crash.
+    /// Slow and failing syncs, full disks; torn and lost unsynced writes at each crash; and, on a minority of the nodes, flipped bits, writes that
+    /// go astray, lost files.
     pub disk: bool,
-    /// Crashes, power failures of everybody, pauses.
+    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, slow processors, nodes that are lost with their disks.
     pub process: bool,
+    /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that of real time.
+    pub lies: bool,
 }
 
 impl Faults {
-    /// Everything.
-    pub const ALL: Faults = Faults { network: true, clock: true, disk: true, process: true };
+    /// Everything that a strict protocol promises to survive.
+    pub const ALL: Faults = Faults { network: true, clock: true, disk: true, process: true, lies: false };
     /// Nothing.
-    pub const NONE: Faults = Faults { network: false, clock: false, disk: false, process: false };
+    pub const NONE: Faults = Faults { network: false, clock: false, disk: false, process: false, lies: false };
+}
+
+/// What happens to the bytes of a disk.
+#[derive(Clone, Copy, Debug)]
+pub enum Decay {
+    /// A bit flips.
+    Rot,
+    /// A write of long ago went to a wrong place.
+    Misplaced,
+    /// The next write goes to a wrong place.
+    Astray,
+    /// A file is gone when the node comes back.
+    FileLost,
 }
 
 /// One fault.
@@ -37,16 +58,44 @@ pub enum Fault {
     Cut { nodes: Vec<usize>, inward: bool, outward: bool, for_ns: u64 },
     /// Everybody's messages: lost, twice, late.
     Weather { loss: f64, repeat: f64, straggle: f64 },
-    /// A clock is wrong by so much, in parts of the bound.
-    Drift { node: usize, part: f64 },
+    /// Everything from one to another takes so much longer.
+    Clog { from: usize, to: usize, by_ns: u64, for_ns: u64 },
+    /// What is on its way between the two is lost.
+    Break { a: usize, b: usize },
+    /// A clock goes to this offset, in parts of the bound: at once, or little by little.
+    Drift { node: usize, part: f64, over_ns: u64 },
+    /// A clock steps to and fro within its bound.
+    Strobe { node: usize, for_ns: u64 },
+    /// A clock is so many times less sure than it was.
+    Widen { node: usize, times: u64, for_ns: u64 },
+    /// A clock is wrong by so much, whatever it claims: at once, or little by little.
+    Lie { node: usize, by_ns: i64, over_ns: u64 },
+    /// A clock steps to and fro beyond its bound.
+    StrobeBeyond { node: usize, for_ns: u64 },
+    /// A clock stands still.
+    Freeze { node: usize, for_ns: u64 },
     /// Each sync takes so long.
     SlowDisk { node: usize, sync_ns: u64 },
     /// Nothing can be added.
     FullDisk { node: usize, for_ns: u64 },
+    /// The next sync of the log fails; the node ends.
+    SyncFails { node: usize },
+    /// A disk does not hold what was written to it: a minority of the nodes may suffer that.
+    Injury { node: usize, decay: Decay },
     /// Nodes lose power.
     Crash { nodes: Vec<usize>, for_ns: u64 },
+    /// A node loses power again and again.
+    Restarts { node: usize, times: u32 },
+    /// A node is cut off, and all others lose power for a moment.
+    Alone { node: usize, for_ns: u64 },
+    /// A node ends in order.
+    End { node: usize, for_ns: u64 },
     /// A node does nothing for a while and does not know.
     Pause { node: usize, for_ns: u64 },
+    /// Whatever a node does takes so long.
+    SlowProcessor { node: usize, step_ns: u64, for_ns: u64 },
+    /// A node never comes back.
+    Lost { node: usize },
 }
 
 impl Fault {
@@ -55,12 +104,31 @@ impl Fault {
             Fault::Cut { inward: true, outward: true, .. } => "cut off",
             Fault::Cut { .. } => "cut off one way",
             Fault::Weather { .. } => "loss, repetition, delay",
+            Fault::Clog { .. } => "clogged link",
+            Fault::Break { .. } => "broken connection",
+            Fault::Drift { over_ns: 0, .. } => "clock step",
             Fault::Drift { .. } => "clock drift",
+            Fault::Strobe { .. } => "clock strobe",
+            Fault::Widen { .. } => "clock unsure",
+            Fault::Lie { over_ns: 0, .. } => "clock lies by a step",
+            Fault::Lie { .. } => "clock lies by drift",
+            Fault::StrobeBeyond { .. } => "clock lies by strobe",
+            Fault::Freeze { .. } => "clock frozen",
             Fault::SlowDisk { .. } => "slow disk",
             Fault::FullDisk { .. } => "full disk",
+            Fault::SyncFails { .. } => "failed sync",
+            Fault::Injury { decay: Decay::Rot, .. } => "flipped bit",
+            Fault::Injury { decay: Decay::Misplaced, .. } => "misplaced write",
+            Fault::Injury { decay: Decay::Astray, .. } => "misdirected write",
+            Fault::Injury { decay: Decay::FileLost, .. } => "lost file",
             Fault::Crash { nodes, .. } if nodes.len() > 1 => "power failure",
             Fault::Crash { .. } => "crash",
+            Fault::Restarts { .. } => "restarts in a row",
+            Fault::Alone { .. } => "others restart",
+            Fault::End { .. } => "end in order",
             Fault::Pause { .. } => "pause",
+            Fault::SlowProcessor { .. } => "slow processor",
+            Fault::Lost { .. } => "lost node",
         }
     }
 }
@@ -77,31 +145,54 @@ enum Kind {
     CutOff,
     CutOneWay,
     Weather,
+    Clog,
+    Break,
+    Step,
     Drift,
+    Strobe,
+    Widen,
+    LieByStep,
+    LieByDrift,
+    StrobeBeyond,
+    Freeze,
     SlowDisk,
     FullDisk,
+    SyncFails,
+    Injury,
     Crash,
     Blink,
     PowerFailure,
+    Restarts,
+    Alone,
+    End,
     Pause,
+    SlowProcessor,
+    Lost,
 }
 
 impl Nemesis {
     pub fn new(rng: &mut ChaCha8Rng, faults: Faults) -> Nemesis {
         use Kind::*;
-        let groups: [(bool, &[Kind]); 4] = [
-            (faults.network, &[CutOff, CutOneWay, Weather]),
-            (faults.clock, &[Drift]),
-            (faults.disk, &[SlowDisk, FullDisk]),
-            (faults.process, &[Crash, Blink, PowerFailure, Pause]),
+        let groups: [(bool, &[Kind]); 5] = [
+            (faults.network, &[CutOff, CutOneWay, Weather, Clog, Break]),
+            (faults.clock, &[Step, Drift, Strobe, Widen]),
+            (faults.disk, &[SlowDisk, FullDisk, SyncFails, Injury]),
+            (faults.process, &[Crash, Blink, PowerFailure, Restarts, Alone, End, Pause, SlowProcessor, Lost]),
+            (faults.lies, &[LieByStep, LieByDrift, StrobeBeyond, Freeze]),
         ];
-        let allowed: Vec<Kind> =
+        let mut allowed: Vec<Kind> =
             groups.iter().filter(|(allowed, _)| *allowed).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
-        let some: Vec<Kind> = allowed.iter().copied().filter(|_| rng.random_bool(0.6)).collect();
-        let kinds = if some.is_empty() { allowed } else { some };
+        let some = if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
+        let kinds: Vec<Kind> = (0..some).map(|_| allowed.swap_remove(rng.random_range(0..allowed.len()))).collect();
         let pace_ns = [100, 300, 1_000, 3_000][rng.random_range(0..4)] * MS;
-        // Many kinds that fast leave nobody time to commit anything: nothing is tested then.
-        let pace_ns = if kinds.len() > MANY { pace_ns.max(500 * MS) } else { pace_ns };
+        // Many kinds that fast, or some of them, leave nobody time to commit anything: nothing is tested then.
+        let has = |some: &[Kind]| kinds.iter().any(|kind| some.contains(kind));
+        let least_ns = match () {
+            _ if has(&[PowerFailure, Restarts, Alone, End, Lost]) => 1_000 * MS,
+            _ if kinds.len() > MANY || has(&[Crash, SyncFails, Pause]) => 500 * MS,
+            _ => 0,
+        };
+        let pace_ns = pace_ns.max(least_ns);
         Nemesis { kinds, pace_ns }
     }
 
@@ -112,7 +203,10 @@ impl Nemesis {
         }
         let after = rng.random_range(1..2 * self.pace_ns);
         let node = rng.random_range(0..nodes);
+        let other = (node + rng.random_range(1..nodes.max(2))) % nodes;
         let short = rng.random_range(1..3_000 * MS);
+        let part = rng.random_range(-1.0..=1.0);
+        let lie = (part * LIE as f64) as i64;
         let fault = match self.kinds[rng.random_range(0..self.kinds.len())] {
             Kind::CutOff => {
                 let some: Vec<usize> = (0..nodes).filter(|_| rng.random_bool(0.4)).collect();
@@ -128,13 +222,36 @@ impl Nemesis {
                 repeat: rng.random_range(0.0..0.15),
                 straggle: rng.random_range(0.0..0.05),
             },
-            Kind::Drift => Fault::Drift { node, part: rng.random_range(-1.0..=1.0) },
+            Kind::Clog => {
+                Fault::Clog { from: node, to: other, by_ns: rng.random_range(10 * MS..2_000 * MS), for_ns: short }
+            }
+            Kind::Break => Fault::Break { a: node, b: other },
+            Kind::Step => Fault::Drift { node, part, over_ns: 0 },
+            Kind::Drift => Fault::Drift { node, part, over_ns: 1 + short },
+            Kind::Strobe => Fault::Strobe { node, for_ns: short },
+            Kind::Widen => Fault::Widen { node, times: rng.random_range(2..60), for_ns: short },
+            Kind::LieByStep => Fault::Lie { node, by_ns: lie, over_ns: 0 },
+            Kind::LieByDrift => Fault::Lie { node, by_ns: lie, over_ns: 1 + short },
+            Kind::StrobeBeyond => Fault::StrobeBeyond { node, for_ns: short },
+            Kind::Freeze => Fault::Freeze { node, for_ns: short },
             Kind::SlowDisk => Fault::SlowDisk { node, sync_ns: rng.random_range(MS..400 * MS) },
             Kind::FullDisk => Fault::FullDisk { node, for_ns: short },
+            Kind::SyncFails => Fault::SyncFails { node },
+            Kind::Injury => {
+                let decays = [Decay::Rot, Decay::Rot, Decay::Misplaced, Decay::Astray, Decay::FileLost];
+                Fault::Injury { node, decay: decays[rng.random_range(0..decays.len())] }
+            }
             Kind::Crash => Fault::Crash { nodes: vec![node], for_ns: short },
             Kind::Blink => Fault::Crash { nodes: vec![node], for_ns: rng.random_range(1..50 * MS) },
             Kind::PowerFailure => Fault::Crash { nodes: (0..nodes).collect(), for_ns: short },
+            Kind::Restarts => Fault::Restarts { node, times: rng.random_range(2..6) },
+            Kind::Alone => Fault::Alone { node, for_ns: short },
+            Kind::End => Fault::End { node, for_ns: short },
             Kind::Pause => Fault::Pause { node, for_ns: short },
+            Kind::SlowProcessor => {
+                Fault::SlowProcessor { node, step_ns: rng.random_range(MS / 100..10 * MS), for_ns: short }
+            }
+            Kind::Lost => Fault::Lost { node },
         };
         Some((after, fault))
     }

@@ -8,7 +8,7 @@ use meridian_clock::Timestamp;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
-use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_replication::group::{Config, Entry, Index, Record, Restored, Term};
 use meridian_sql::Engine;
 use meridian_store::{Extent, RedbStore, Space};
 use meridian_systems::envelope;
@@ -48,6 +48,46 @@ pub struct Copy {
     pub versions: Vec<StoredVersion>,
 }
 
+/// What would be found of a log: the entry before the first, and the entries.
+pub fn log_of(disk: &MemoryDisk) -> (Index, BTreeMap<Index, Entry>) {
+    let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES };
+    let Ok((_, recovered)) = Log::open(Arc::new(disk.clone()), options) else { return Default::default() };
+    let records = recovered.records.iter().filter_map(|(_, _, bytes)| envelope::read_record::<Vec<Record>>(bytes).ok());
+    let restored = Restored { records: records.flatten().collect(), ..Restored::default() };
+    let (base, kept) = restored.log();
+    (base.0, kept)
+}
+
+/// Why a node cannot go on.
+#[derive(Debug)]
+pub enum Unfit {
+    /// What its disks hold is not what was written to them.
+    Damaged(String),
+    /// There is no room for what it needs.
+    Full,
+    /// Its code is wrong.
+    Wrong(String),
+}
+
+impl From<LogError> for Unfit {
+    fn from(error: LogError) -> Unfit {
+        match error {
+            LogError::Damaged { .. } => Unfit::Damaged(error.to_string()),
+            _ => Unfit::Wrong(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Unfit {
+    fn from(error: StoreError) -> Unfit {
+        match error {
+            StoreError::Damaged { .. } => Unfit::Damaged(error.to_string()),
+            StoreError::Full { .. } => Unfit::Full,
+            _ => Unfit::Wrong(error.to_string()),
+        }
+    }
+}
+
 pub struct Life {
     pub incarnation: Incarnation,
     pub replica: Replica,
@@ -76,14 +116,13 @@ impl Life {
         (seed, timing, defect): (u64, Timing, Option<Defect>),
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
-    ) -> Result<Life, String> {
-        let store = RedbStore::open(&disks.1, CACHE_BYTES).map_err(|error| error.to_string())?;
-        let store = Arc::new(store);
+    ) -> Result<Life, Unfit> {
+        let store = Arc::new(RedbStore::open(&disks.1, CACHE_BYTES)?);
         let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES };
-        let (log, recovered) = Log::open(Arc::new(disks.0.clone()), options).map_err(|error| error.to_string())?;
+        let (log, recovered) = Log::open(Arc::new(disks.0.clone()), options)?;
         let mut records: Vec<Record> = Vec::new();
         for (_, _, bytes) in &recovered.records {
-            records.extend(envelope::read_record::<Vec<Record>>(bytes)?);
+            records.extend(envelope::read_record::<Vec<Record>>(bytes).map_err(Unfit::Wrong)?);
         }
         match defect {
             Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
@@ -93,14 +132,16 @@ impl Life {
             }
             _ => {}
         }
-        let space = Space::open(KEY.database, KEY.shard, Arc::clone(&store) as Arc<dyn Store>);
-        let space = Arc::new(space.map_err(|error| error.to_string())?);
-        let extent = space.extent().map_err(|error| error.to_string())?;
+        let space = Arc::new(Space::open(KEY.database, KEY.shard, Arc::clone(&store) as Arc<dyn Store>)?);
+        let extent = space.extent()?;
         let mut config = Config::new(me, members.to_vec(), DatabaseId(KEY.database), ShardId(KEY.shard));
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, timing.election_timeout_ns);
         config.lease_ns = timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
         let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+        if let Some(base) = restored.gap() {
+            return Err(space.lacks(base.0).into());
+        }
         let mut out = Outbox::new();
         let replica = Replica::new(config, seed, restored, extent.at, clock.reading(), &mut out);
         let desk = Desk::new(Arc::clone(clock), me, incarnation, members.to_vec(), Arc::clone(&space));
@@ -161,15 +202,29 @@ impl Life {
         Ok(through)
     }
 
+    /// Ends in order: what was asked for is written, and the log sealed.
+    pub fn end(self) {
+        let Life { mut log, queue, .. } = self;
+        for (bytes, _) in queue {
+            log.append(KEY, bytes);
+        }
+        let _ = log.close(); // A full or failing disk: then it is as if the power had failed.
+    }
+
+    /// How far the open segment of the log is beyond doubt.
+    pub fn vouched(&self) -> Option<(String, u64)> {
+        self.log.vouched()
+    }
+
     /// Moves versions from memory to the store, removes old ones, and lets the log go.
-    pub fn settle(&mut self, horizon: Timestamp, checkpoint: bool) -> Result<(), StoreError> {
+    pub fn settle(&mut self, horizon: Timestamp, checkpoint: bool, defect: Option<Defect>) -> Result<(), StoreError> {
         let settled = self.space.settle(SETTLE_BYTES).map(drop);
         let settled = settled.and_then(|()| self.space.collect(horizon, 0, SETTLE_BYTES).map(drop));
         if full(settled)? || !checkpoint {
             return Ok(());
         }
         let applied = self.space.extent()?.position;
-        if full(self.store.checkpoint())? {
+        if defect != Some(Defect::ForgottenTooEarly) && full(self.store.checkpoint())? {
             return Ok(());
         }
         let replica = &mut self.replica;

@@ -16,6 +16,8 @@ pub struct Network {
     spread: f64,
     /// Cut until then.
     cut: BTreeMap<(usize, usize), u64>,
+    /// Slower by so much, until then.
+    clogged: BTreeMap<(usize, usize), (u64, u64)>,
     pub loss: f64,
     pub repeat: f64,
     pub straggle: f64,
@@ -32,18 +34,27 @@ impl Network {
             }
         }
         let spread = if regions == Regions::Drawn { 1.0 } else { 0.1 };
-        Network { base_ns, spread, cut: BTreeMap::new(), loss: 0.0, repeat: 0.0, straggle: 0.0 }
+        Network {
+            base_ns,
+            spread,
+            cut: BTreeMap::new(),
+            clogged: BTreeMap::new(),
+            loss: 0.0,
+            repeat: 0.0,
+            straggle: 0.0,
+        }
     }
 
     /// The delays after which copies of a message arrive; none if it is lost.
     pub fn carry(&self, now: u64, from: usize, to: usize, rng: &mut ChaCha8Rng) -> Vec<u64> {
         let lost = rng.random_bool(self.loss);
         let copies = if rng.random_bool(self.repeat) { 2 } else { 1 };
+        let clog = self.clogged.get(&(from, to)).filter(|(_, until)| *until > now).map_or(0, |(by_ns, _)| *by_ns);
         let delays: Vec<u64> = (0..copies)
             .map(|_| {
                 let base = self.base_ns[&(from, to)];
                 let late = if rng.random_bool(self.straggle) { rng.random_range(0..2_000 * MS) } else { 0 };
-                rng.random_range(base..=base + (base as f64 * self.spread) as u64) + late
+                rng.random_range(base..=base + (base as f64 * self.spread) as u64) + late + clog
             })
             .collect();
         if lost || !self.open(now, from, to) { Vec::new() } else { delays }
@@ -59,9 +70,15 @@ impl Network {
         self.cut.insert((from, to), until);
     }
 
+    /// Everything in this direction takes so much longer.
+    pub fn clog(&mut self, from: usize, to: usize, by_ns: u64, until: u64) {
+        self.clogged.insert((from, to), (by_ns, until));
+    }
+
     /// Nothing is wrong any more.
     pub fn heal(&mut self) {
         (self.loss, self.repeat, self.straggle) = (0.0, 0.0, 0.0);
         self.cut.clear();
+        self.clogged.clear();
     }
 }

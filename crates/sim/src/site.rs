@@ -43,6 +43,10 @@ struct State {
     wishes: Vec<Wish>,
     holding: BTreeMap<u64, (NodeId, TransactionId, Age)>,
     read_alone: u64,
+    /// What a session found when it read here by itself.
+    damage: Option<StoreError>,
+    /// Snapshots that sessions have read here by themselves.
+    reads: Vec<(KeyRange, Timestamp)>,
 }
 
 /// One life of one node.
@@ -86,6 +90,27 @@ impl Desk {
         std::mem::take(&mut self.state.lock().read_alone)
     }
 
+    /// What sessions have read here by themselves since this was last asked.
+    pub fn reads(&self) -> Vec<(KeyRange, Timestamp)> {
+        std::mem::take(&mut self.state.lock().reads)
+    }
+
+    fn note(&self, range: KeyRange, at: Timestamp) {
+        self.state.lock().reads.push((range, at));
+    }
+
+    /// What is damaged here, if a session has found out.
+    pub fn damage(&self) -> Option<StoreError> {
+        self.state.lock().damage.clone()
+    }
+
+    fn heed<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error @ StoreError::Damaged { .. }) = &read {
+            self.state.lock().damage = Some(error.clone());
+        }
+        read
+    }
+
     pub fn set_readable(&self, readable: Readable) {
         self.state.lock().readable = readable;
     }
@@ -103,6 +128,11 @@ impl Desk {
         let mut state = self.state.lock();
         state.waiting.retain(|_, waiting| reached.contains(&waiting.node));
         state.reached = reached;
+    }
+
+    /// The connection to a node broke: who waits for it hears nothing.
+    pub fn lose(&self, node: NodeId) {
+        self.state.lock().waiting.retain(|_, waiting| waiting.node != node);
     }
 
     /// The node ends.
@@ -194,11 +224,13 @@ impl Site for Handle {
     }
 
     fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        self.0.space.get(key, at)
+        self.0.note(KeyRange::point(meridian_mvcc::Key::from(key.to_vec())), at);
+        self.0.heed(self.0.space.get(key, at))
     }
 
     fn scan(&self, range: &KeyRange, at: Timestamp, reverse: bool, limit_rows: usize) -> Result<Chunk, StoreError> {
-        self.0.space.scan(range, at, reverse, limit_rows, CHUNK_BYTES)
+        self.0.note(range.clone(), at);
+        self.0.heed(self.0.space.scan(range, at, reverse, limit_rows, CHUNK_BYTES))
     }
 
     fn leader(&self) -> NodeId {

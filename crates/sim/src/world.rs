@@ -11,7 +11,7 @@ use crate::member::{Copy, Life};
 use crate::network::Network;
 use crate::site::Key;
 use crate::verdict::{Evidence, Installed, Past};
-use crate::{Defect, Options, Report};
+use crate::{Defect, Faults, Options, Report};
 use meridian_clock::Timestamp;
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
@@ -23,7 +23,7 @@ use meridian_txn::locking::Heard;
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Wake;
@@ -40,15 +40,20 @@ const LIVENESS: u64 = 30 * S;
 const EACH: usize = 8;
 /// How far a lying clock may be from true time: several leases.
 const LIE: u64 = 2 * S;
+/// How patient the world is with a node that ends in order.
+const HAND_OVER_PATIENCE: u64 = S;
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
 mod disks;
 mod ending;
 mod frames;
+mod injuries;
 mod nodes;
+mod processor;
 mod sessions;
 mod striking;
+mod watching;
 
 enum Event {
     Frame {
@@ -91,8 +96,24 @@ enum Event {
     Room,
     Reach,
     Fault(Fault),
-    /// A lying clock jumps.
-    Strobe,
+    /// A clock steps by up to so much, until then, and is right again.
+    Strobe {
+        reach_ns: u64,
+        until: u64,
+    },
+    /// A clock is as it should be.
+    Right,
+    /// A node ends in order: now, if it has given up what it led.
+    End {
+        for_ns: u64,
+        until: u64,
+    },
+    /// A node loses power.
+    Crash {
+        for_ns: u64,
+    },
+    /// What waits for a node's processor goes on.
+    Free,
     Begin(usize),
     Poll(usize),
 }
@@ -111,6 +132,13 @@ struct Node {
     life: Option<Life>,
     paused_until: u64,
     sync_ns: u64,
+    /// A slow processor: each step takes so long, until then.
+    slow: (u64, u64),
+    /// Its processor does something until then; what is for it waits.
+    busy_until: u64,
+    inbox: VecDeque<(Option<Whom>, Event)>,
+    /// Its next sync fails.
+    sync_fails: bool,
 }
 
 struct Client {
@@ -165,6 +193,11 @@ pub struct World {
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
+    watch: watching::Watch,
+    /// Nodes whose disks may not hold what was written to them: a minority.
+    injured: BTreeMap<usize, injuries::Part>,
+    /// Those of them that found out, and nodes that were lost: they never come back.
+    gone: BTreeSet<usize>,
     /// How many faults were drawn.
     drawn: u64,
     struck: BTreeMap<&'static str, u64>,
@@ -189,7 +222,7 @@ impl World {
             let booted = BEGINNING - rng.random_range(1..1_000 * S);
             let clock = NodeClock::new(time.clone(), booted, half_width_ns);
             if options.defect == Some(Defect::ClockLies) {
-                clock.lie();
+                clock.claim(0);
             }
             if options.faults.clock {
                 clock.set((rng.random_range(-1.0..=1.0) * half_width_ns as f64) as i64);
@@ -201,6 +234,10 @@ impl World {
                 life: None,
                 paused_until: 0,
                 sync_ns: 2 * MS,
+                slow: (0, 0),
+                busy_until: 0,
+                inbox: VecDeque::new(),
+                sync_fails: false,
             }
         };
         let nodes: Vec<Node> = (0..options.nodes).map(|_| node(&mut rng)).collect();
@@ -234,12 +271,15 @@ impl World {
             next_element: 0,
             begun: 0,
             open: true,
-            faulty: true,
+            faulty: options.faults != Faults::NONE,
             history: Vec::new(),
             marks: Vec::new(),
             past: Vec::new(),
             recent: VecDeque::new(),
             installed: Installed::new(),
+            watch: watching::Watch::default(),
+            injured: BTreeMap::new(),
+            gone: BTreeSet::new(),
             drawn: 0,
             struck: BTreeMap::new(),
             faulty_transactions: (0, 0),
@@ -255,7 +295,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
             if self.options.defect == Some(Defect::ClockLies) {
-                self.push(0, Some(Whom { node, life: None }), Event::Strobe);
+                self.push(0, Some(Whom { node, life: None }), Event::Strobe { reach_ns: LIE, until: u64::MAX });
             }
         }
         for client in 0..self.clients.len() {
@@ -279,11 +319,17 @@ impl World {
         }
         if self.violation.is_none() {
             let same = self.copies_are_equal();
-            let evidence =
-                Evidence { sql: self.options.sql, marks: &self.marks, past: &self.past, installed: &self.installed };
+            let lies = self.options.faults.lies;
+            let evidence = Evidence {
+                lies,
+                sql: self.options.sql,
+                marks: &self.marks,
+                past: &self.past,
+                installed: &self.installed,
+            };
             let verdict = same.and_then(|()| evidence.judge(&mut self.history));
             let workload = self.options.workload;
-            let kept = || workload.judge(&self.history).map_err(|why| format!("workload {workload}: {why}"));
+            let kept = || workload.judge(&self.history, !lies).map_err(|why| format!("workload {workload}: {why}"));
             self.violation = verdict.and_then(|()| kept()).err();
         }
         Report {
@@ -352,18 +398,37 @@ impl World {
         }
     }
 
+    /// Whether a node still lives the life that an event is for.
+    fn is_there(&self, whom: Option<Whom>) -> bool {
+        whom.is_none_or(|Whom { node, life }| {
+            life.is_none() || life == self.nodes[node].life.as_ref().map(|life| life.incarnation)
+        })
+    }
+
     fn happen(&mut self, whom: Option<Whom>, event: Event) {
-        if let Some(Whom { node, life }) = whom {
-            let there = self.nodes[node].life.as_ref().map(|life| life.incarnation);
-            if life.is_some() && life != there {
-                return;
-            }
-            let until = self.nodes[node].paused_until;
-            if until > self.now() && !matches!(event, Event::Boot | Event::Room | Event::Strobe) {
-                // Who wakes goes on in any order: a session may be faster than the timer that would have stopped it.
-                let after = self.rng.random_range(0..5 * MS);
-                return self.push_at(until + after, whom, event);
-            }
+        if !self.is_there(whom) {
+            return;
+        }
+        // What happens to a node is not done by it.
+        let done_to = matches!(
+            event,
+            Event::Boot | Event::Crash { .. } | Event::Room | Event::Strobe { .. } | Event::Right | Event::Free
+        );
+        let Some(Whom { node, .. }) = whom.filter(|_| !done_to) else { return self.take_place(whom, event) };
+        let until = self.nodes[node].paused_until;
+        if until > self.now() {
+            // Who wakes goes on in any order: a session may be faster than the timer that would have stopped it.
+            let after = self.rng.random_range(0..5 * MS);
+            return self.push_at(until + after, whom, event);
+        }
+        if let Some(event) = self.queues(node, whom, event) {
+            self.take_place(whom, event);
+        }
+    }
+
+    fn take_place(&mut self, whom: Option<Whom>, event: Event) {
+        if let Some(Whom { node, .. }) = whom {
+            self.work(node);
         }
         self.events += 1;
         self.note(self.now());
@@ -422,13 +487,20 @@ impl World {
                     self.next_fault();
                 }
             }
-            Event::Strobe => {
+            Event::Strobe { reach_ns, until } => {
                 let part = self.rng.random_range(-1.0..=1.0);
-                self.nodes[node].clock.set((part * LIE as f64) as i64);
-                if self.faulty {
-                    self.push(300 * MS, whom, Event::Strobe);
+                self.nodes[node].clock.set((part * reach_ns as f64) as i64);
+                if self.faulty && self.now() < until {
+                    let after = if until == u64::MAX { 300 * MS } else { self.rng.random_range(MS..50 * MS) };
+                    self.push(after, whom, Event::Strobe { reach_ns, until });
+                } else {
+                    self.set_right(node);
                 }
             }
+            Event::Right => self.set_right(node),
+            Event::End { for_ns, until } => self.end(node, for_ns, until),
+            Event::Crash { for_ns } => self.crash(node, for_ns),
+            Event::Free => self.free(node),
             Event::Begin(client) => self.begin(client),
             Event::Poll(client) => self.poll(client),
         }

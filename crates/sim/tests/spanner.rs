@@ -2,10 +2,36 @@
 
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
-use meridian_sim::{Defect, Faults, Options, Report, SHOULD_MEET, Workload, is_wrong, run, shrink};
+use meridian_machine::planted::Rule;
+use meridian_sim::{Defect, Faults, Options, Report, SHOULD_MEET, Workload, campaign, is_wrong, run, shrink};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What strikes many times in any campaign.
+const FAULTS: &[&str] = &[
+    "broken connection",
+    "clock drift",
+    "clock step",
+    "clock strobe",
+    "clock unsure",
+    "clogged link",
+    "crash",
+    "cut off",
+    "cut off one way",
+    "end in order",
+    "failed sync",
+    "full disk",
+    "loss, repetition, delay",
+    "others restart",
+    "pause",
+    "pause within a step",
+    "power failure",
+    "restarts in a row",
+    "slow disk",
+    "slow processor",
+    "whole copy",
+];
 
 fn told(report: &Report) -> String {
     let count = |status| report.history.iter().filter(|transaction| transaction.status == status).count();
@@ -26,15 +52,6 @@ fn options(seed: u64) -> Options {
 /// How many seeds: `SEEDS=1000 cargo test …` looks further.
 fn seeds() -> u64 {
     std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(320)
-}
-
-/// Half of them mixed, half the other workloads in turn.
-fn campaign(seed: u64) -> Options {
-    let others = &Workload::ALL[1..];
-    match seed % 2 {
-        0 => options(seed),
-        _ => Options { workload: others[(seed / 2) as usize % others.len()], ..options(seed) },
-    }
 }
 
 #[test]
@@ -70,20 +87,11 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     // A campaign that has not met everything has shown nothing.
     assert!(committed.len() == 10 && committed.values().all(|count| *count as u64 > 2 * seeds()), "{committed:?}");
     assert!(starved as u64 <= 1 + seeds() / 100, "{starved} worlds have committed hardly anything");
-    for name in [
-        "cut off",
-        "cut off one way",
-        "loss, repetition, delay",
-        "clock drift",
-        "slow disk",
-        "full disk",
-        "crash",
-        "power failure",
-        "pause",
-        "pause within a step",
-        "whole copy",
-    ] {
-        assert!(struck.get(name).is_some_and(|times| *times >= seeds() / 10), "{name}: {struck:?}");
+    // What is done to a minority only, and once, has few chances.
+    let rare = ["flipped bit", "misplaced write", "misdirected write", "lost file", "lost node", "damage found"];
+    for name in FAULTS.iter().chain(&rare) {
+        let least = if rare.contains(name) { seeds() / 100 } else { seeds() / 5 };
+        assert!(struck.get(name).is_some_and(|times| *times >= least), "{name}: {struck:?}");
     }
     let missed: Vec<&&str> = SHOULD_MEET.iter().filter(|what| !met.contains_key(**what)).collect();
     assert!(missed.is_empty(), "never met: {missed:?}");
@@ -111,7 +119,8 @@ fn sql_sessions_keep_what_keys_keep() {
     assert!(committed > 2_000 && alone > 100, "{committed} {alone}");
 }
 
-/// What campaigns have found, and what was wrong.
+/// What campaigns have found, and what was wrong. What a seed draws changes whenever kinds of faults or of questions are added: most of these have a
+/// transcript in `systems/tests/rules.rs` too, which does not.
 #[test]
 fn seeds_that_were_wrong_once_are_right() {
     let born_again = [2971, 5463, 10707, 11469]; // an attempt that had ended, by a question of its own that came late
@@ -147,7 +156,7 @@ fn without_faults_hardly_anything_fails() {
 fn leadership_follows_the_work_and_costs_no_transaction() {
     for favourite in 0..3 {
         let quiet =
-            Options { faults: Faults::NONE, transactions: 3_000, favourite: Some(favourite), ..Options::new(11) };
+            Options { faults: Faults::NONE, transactions: 3_000, favourite: Some(favourite), ..Options::new(12) };
         let report = run(quiet);
         assert_eq!(report.verdict, Ok(()));
         assert_eq!(report.leader, Some(favourite), "{}", told(&report));
@@ -159,23 +168,26 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
 /// `cargo xtask defects` tells how many seeds each takes, and who noticed.
 #[test]
 fn every_planted_defect_is_noticed() {
-    for defect in Defect::ALL {
+    for defect in Defect::all() {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::ClockLies => 175,
-            Defect::LeaseNotChecked => 85,
-            Defect::VoteForgotten => 325,
-            Defect::EarlierLifeHeard => 140,
+            Defect::LeaseNotChecked => 125,
+            Defect::EarlierLifeHeard => 165,
+            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 1315,
+            Defect::Rule(Rule::PromiseNotLogged) => 2195,
+            Defect::Rule(Rule::AckBeforeDurable) => 110,
+            Defect::Rule(Rule::FloorNotAgreed) => 860,
+            Defect::Rule(Rule::StoreChecksum) => 1225,
             _ => 0,
         };
         let faults = defect.faults();
         let noticed = |seed: &u64| {
-            let spoilt = || run(Options { defect: Some(defect), faults, ..options(*seed) }).verdict.is_err();
-            catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(true)
+            let spoilt = || run(Options { defect: Some(defect), faults, ..campaign(*seed) }).verdict.is_err();
+            catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
         };
         let first = (from..from + 100).find(noticed);
-        println!("{defect:?}: first noticed by seed {first:?}");
-        assert!(first.is_some(), "{defect:?} was not noticed by 100 seeds");
+        println!("{}: first noticed by seed {first:?}", defect.name());
+        assert!(first.is_some(), "{} was not noticed by 100 seeds", defect.name());
     }
 }
 
@@ -191,8 +203,12 @@ fn a_wrong_world_shrinks_to_a_smaller_one_that_is_wrong() {
 
 #[test]
 fn a_lying_clock_costs_freshness_and_never_serializability() {
-    let faults = Faults { network: true, clock: true, ..Faults::NONE };
-    let mut stale = 0;
+    let faults = Faults { lies: true, ..Faults::ALL };
+    for seed in 0..40 {
+        let report = run(Options { faults, ..campaign(3_000_000 + seed) });
+        assert_eq!(report.verdict, Ok(()), "{}", told(&report));
+    }
+    let (mut stale, faults) = (0, Faults { network: true, clock: true, ..Faults::NONE });
     for seed in 0..12 {
         let report = run(Options { defect: Some(Defect::ClockLies), faults, ..options(seed) });
         stale += usize::from(report.verdict.is_err());

@@ -110,6 +110,19 @@ impl Space {
         })
     }
 
+    /// The store ends before what the log still has: it was emptied, or is an old copy. The log begins after `position`.
+    pub fn lacks(&self, position: u64) -> StoreError {
+        let what = match self.extent() {
+            Ok(extent) => format!(
+                "it ends at entry {} of shard {} of database {}, and the log begins after {position}: restore store and log from the same \
+                 backup, or start this node with an empty data directory and let it catch up from the others",
+                extent.position, self.shard, self.database
+            ),
+            Err(error) => error.to_string(),
+        };
+        StoreError::Damaged { file: "the store".to_owned(), what }
+    }
+
     /// Makes the writes of one agreed entry readable.
     pub fn install(&self, at: Timestamp, writes: &[Write], position: u64, term: u64) {
         {

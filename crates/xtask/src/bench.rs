@@ -74,7 +74,7 @@ struct Measured {
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
-        None => build()?,
+        None => crate::server::build(&[])?,
     };
     let parent = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new().prefix("meridian-bench-").tempdir_in(&parent);
@@ -124,17 +124,6 @@ fn peer(report: &mut Report) -> Result<Postgres, String> {
     let postgres = Postgres::find()?;
     report.line(&format!("beside {}, fsync on in both", postgres.version()));
     Ok(postgres)
-}
-
-fn build() -> Result<PathBuf, String> {
-    eprintln!("building the command in release …");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = std::process::Command::new(cargo).args(["build", "--release", "-p", "meridiandb"]).status();
-    if !built.map_err(|error| error.to_string())?.success() {
-        return Err("the release build failed".into());
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    Ok(target.join("release/meridian"))
 }
 
 fn compare(

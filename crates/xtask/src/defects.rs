@@ -1,7 +1,7 @@
 //! `cargo xtask defects`: how many seeds each planted defect takes to be noticed, and who notices.
 
 use clap::Args;
-use meridian_sim::{Defect, Options as World, run};
+use meridian_sim::{Defect, Options as World, campaign, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,8 +29,7 @@ enum Noticed {
 }
 
 fn look(defect: Defect, seed: u64) -> Noticed {
-    let nodes = if seed % 4 == 3 { 5 } else { 3 };
-    let world = World { nodes, clients: 2 * nodes, defect: Some(defect), faults: defect.faults(), ..World::new(seed) };
+    let world = World { defect: Some(defect), faults: defect.faults(), ..campaign(seed) };
     match catch_unwind(AssertUnwindSafe(|| run(world).verdict)) {
         Ok(Ok(())) => Noticed::Not,
         Ok(Err(why)) => Noticed::ByJudge(why),
@@ -42,10 +41,10 @@ fn look(defect: Defect, seed: u64) -> Noticed {
 pub fn run_all(options: &Options) -> Result<(), String> {
     std::panic::set_hook(Box::new(|_| {})); // What an assertion says is told in the table.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    println!("{:<18} {:>10} {:>9} {:>7}  first verdict", "planted defect", "seeds", "asserted", "time");
+    println!("{:<22} {:>10} {:>9} {:>7}  first verdict", "planted defect", "seeds", "asserted", "time");
     let mut missed = Vec::new();
-    for defect in Defect::ALL {
-        let name = format!("{defect:?}");
+    for defect in Defect::all() {
+        let name = defect.name();
         let wanted = |only: &String| name.to_lowercase().starts_with(&only.to_lowercase());
         if !options.only.is_empty() && !options.only.iter().any(wanted) {
             continue;
@@ -85,7 +84,7 @@ pub fn run_all(options: &Options) -> Result<(), String> {
         };
         let verdict: String = verdict.lines().next().unwrap_or_default().chars().take(90).collect();
         let (asserted, seconds) = (asserted.into_inner(), began.elapsed().as_secs_f64());
-        println!("{name:<18} {seeds:>10} {asserted:>9} {seconds:>6.1}s  {verdict}");
+        println!("{name:<22} {seeds:>10} {asserted:>9} {seconds:>6.1}s  {verdict}");
     }
     match missed.is_empty() {
         true => Ok(()),

@@ -5,6 +5,7 @@ mod defects;
 mod machine;
 mod pgbench;
 mod server;
+mod soak;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ struct Arguments {
 enum Verb {
     /// Measure beside PostgreSQL, in the same run, on this machine.
     Bench(bench::Options),
+    /// Run campaigns of the simulator of every kind in turn, on new seeds, and write them down.
+    Sim(soak::Options),
     /// Look how many seeds of the simulator each planted defect takes to be noticed. In release it is ten times as fast.
     Defects(defects::Options),
 }
@@ -27,6 +30,7 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Bench(options) => bench::run(&options),
+        Verb::Sim(options) => soak::run(&options),
         Verb::Defects(options) => defects::run_all(&options),
     };
     match done {

@@ -247,3 +247,15 @@ fn answers(port: u16) -> Result<(), String> {
     }
     Err("PostgreSQL did not take connections within a minute".into())
 }
+
+/// Builds the program that is measured or tried, with these arguments more; where it is.
+pub fn build(arguments: &[&str]) -> Result<PathBuf, String> {
+    eprintln!("building the command in release …");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--release", "-p", "meridiandb"]).args(arguments).status();
+    if !built.map_err(|error| error.to_string())?.success() {
+        return Err("the release build failed".into());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    Ok(target.join("release/meridian"))
+}

@@ -1,7 +1,8 @@
 //! How the leader's log becomes everybody's, and when an entry is agreed.
 
 use super::{Entry, Event, Group, Index, Message, Progress, Role};
-use meridian_machine::{Address, NodeId, Outbox, Reading, sometimes};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes};
 
 impl Group {
     pub(super) fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
@@ -75,10 +76,11 @@ impl Group {
         }
         let end = entries.last().map_or(prev_index, |entry| entry.index);
         for entry in entries {
-            if entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term) {
+            let kept = broken(Rule::ContradictionStays) && self.log.term(entry.index).is_some();
+            if kept || entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term) {
                 continue;
             }
-            assert!(entry.index > self.commit, "what is agreed is never replaced");
+            always!(entry.index > self.commit, "what is agreed is never replaced");
             if entry.index <= self.log.last().0 {
                 sometimes!("entries that were never agreed are replaced");
                 self.log.truncate(entry.index);
@@ -91,7 +93,7 @@ impl Group {
         let before = self.persisted;
         self.persist_entries(out);
         self.advance_commit(commit.min(self.matched), out);
-        if self.persisted == before {
+        if self.persisted == before || broken(Rule::AckBeforeDurable) {
             self.acknowledge(out); // What was written now is acknowledged once it is on disk, and the lease with it.
         }
     }

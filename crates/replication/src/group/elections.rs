@@ -1,6 +1,7 @@
 //! Who leads: pre-vote, votes, leases, and giving up.
 
 use super::{Event, Group, Index, Message, Payload, Progress, Role, Term, Timer};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Health, NodeId, Outbox, Reading, sometimes};
 use rand::Rng;
 use std::collections::{BTreeSet, VecDeque};
@@ -20,7 +21,8 @@ impl Group {
     /// Whether a promise to somebody else forbids a vote for this one (Trap A.5-3).
     pub(super) fn promised_to_another(&self, now: Reading, candidate: NodeId) -> bool {
         now.health != Health::Good
-            || self.grant.is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
+            || !broken(Rule::LeasesOverlap)
+                && self.grant.is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
     }
 
     pub(super) fn hears_a_leader(&self, now: Reading) -> bool {
@@ -30,7 +32,7 @@ impl Group {
 
     pub(super) fn up_to_date(&self, last_index: Index, last_term: Term) -> bool {
         let (own_index, own_term) = self.log.last();
-        (last_term, last_index) >= (own_term, own_index)
+        broken(Rule::StaleLogElected) || (last_term, last_index) >= (own_term, own_index)
     }
 
     pub(super) fn campaign(&mut self, now: Reading, forced: bool, out: &mut Outbox<Group>) {

@@ -35,6 +35,7 @@ mod promises;
 
 use crate::Majority;
 use entries::Entries;
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Term};
 use rand::SeedableRng;
@@ -93,6 +94,37 @@ pub struct Restored {
     pub applied: Index,
     /// That entry's term.
     pub applied_term: Term,
+}
+
+impl Restored {
+    /// What the records leave of the log: the entry before the first, and the entries.
+    pub fn log(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
+        let (mut base, mut kept) = (<(Index, Term)>::default(), BTreeMap::new());
+        let mut last = Index(0);
+        for record in &self.records {
+            match record {
+                Record::Standing { .. } => {}
+                Record::Base { index, term } => (base, kept, last) = ((*index, *term), BTreeMap::new(), *index),
+                Record::Append { entries } => {
+                    let (Some(first), Some(end)) = (entries.first(), entries.last()) else { continue };
+                    if first.index.0 > last.0 + 1 || first.index <= base.0 {
+                        // What stood between was freed.
+                        (base, kept) = ((Index(first.index.0 - 1), Term(0)), BTreeMap::new());
+                    }
+                    kept.split_off(&first.index);
+                    kept.extend(entries.iter().map(|entry| (entry.index, entry.clone())));
+                    last = end.index;
+                }
+            }
+        }
+        (base, kept)
+    }
+
+    /// The entry behind which the log begins, if the store does not reach up to there: it has lost what the log was allowed to forget.
+    pub fn gap(&self) -> Option<Index> {
+        let base = self.log().0.0;
+        (base > self.applied && !broken(Rule::GapUnnoticed)).then_some(base)
+    }
 }
 
 /// What a member waits for.

@@ -1,6 +1,7 @@
 //! What a member writes before it says so: its vote, its entries, and the lease that it promised.
 
 use super::{Grant, Group, Index, Message, Record, Role, Waiting};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, Outbox, Reading};
 
 impl Group {
@@ -36,7 +37,11 @@ impl Group {
         let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
         if !covers(&self.written_grant) {
             self.written_grant = Some(Grant { to, until: until + self.config.lease_ns });
-            self.persist_standing(None, out);
+            if broken(Rule::PromiseNotLogged) {
+                self.durable_grant = self.written_grant;
+            } else {
+                self.persist_standing(None, out);
+            }
         }
         covers(&self.durable_grant)
     }
@@ -48,7 +53,8 @@ impl Group {
             grant.to == leader && self.durable_grant.is_some_and(|disk| disk.to == leader && disk.until >= grant.until)
         });
         let granted = if covered { self.ungranted.take() } else { None };
-        let matched = self.matched.min(self.durable);
+        let durable = if broken(Rule::AckBeforeDurable) { self.matched } else { self.durable };
+        let matched = self.matched.min(durable);
         out.send(self.address(leader), Message::Appended { term: self.term, matched, granted });
     }
 }

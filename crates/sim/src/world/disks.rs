@@ -5,7 +5,7 @@ use crate::Defect;
 use crate::member;
 use crate::member::Copy;
 use meridian_clock::Timestamp;
-use meridian_machine::Machine;
+use meridian_machine::{Machine, sometimes};
 use meridian_replication::group::Index;
 use rand::Rng;
 
@@ -32,18 +32,24 @@ impl World {
                 life.syncing = false;
                 self.push(100 * MS, whom, Event::Write);
             }
-            Err(error) => self.fail(format!("{} cannot write its log: {error}", self.members[node])),
+            Err(error) => self.unfit(node, "write its log", error.into()),
         }
     }
 
     pub(super) fn synced(&mut self, node: usize) {
         let really = self.options.defect != Some(Defect::SyncLost);
+        if self.nodes[node].sync_fails {
+            // Nothing is known any more of what the disk holds: the process ends, and reads it again.
+            sometimes!("a sync fails");
+            let for_ns = self.rng.random_range(1..100 * MS);
+            return self.crash(node, for_ns);
+        }
         let Some(life) = &mut self.nodes[node].life else { return };
         life.syncing = false;
         match life.sync(really) {
             Ok(Some(through)) => self.step(node, |replica, now, out| replica.on_durable(now, through, out)),
             Ok(None) => {}
-            Err(error) => self.fail(format!("{} cannot sync its log: {error}", self.members[node])),
+            Err(error) => return self.unfit(node, "sync its log", error.into()),
         }
         self.write(node);
     }
@@ -54,8 +60,8 @@ impl World {
         let there = &mut self.nodes[node];
         let Some(life) = &mut there.life else { return };
         let horizon = Timestamp::end_of(there.clock.reading().interval.earliest.saturating_sub(HISTORY));
-        if let Err(error) = life.settle(horizon, checkpoint) {
-            return self.fail(format!("{} cannot settle: {error}", self.members[node]));
+        if let Err(error) = life.settle(horizon, checkpoint, self.options.defect) {
+            return self.unfit(node, "settle", error.into());
         }
         let every = self.rng.random_range(50 * MS..500 * MS);
         self.push(every, whom, Event::Settle);
@@ -85,7 +91,7 @@ impl World {
                 self.push(100 * MS, whom, Event::CopyOut { to, index, tries: tries + 1 });
             }
             Ok(None) => self.push(0, whom, Event::CopyDone { to, index: Index(0) }),
-            Err(error) => self.fail(format!("{} cannot copy: {error}", self.members[node])),
+            Err(error) => self.unfit(node, "copy", error.into()),
         }
     }
 
@@ -100,7 +106,7 @@ impl World {
                 self.push(MS, sender, Event::CopyDone { to: node, index });
             }
             Ok(true) => {} // No room: the sender gives up, and tries again.
-            Err(error) => return self.fail(format!("{} cannot take a copy: {error}", self.members[node])),
+            Err(error) => return self.unfit(node, "take a copy", error.into()),
         }
         self.perform(node);
     }

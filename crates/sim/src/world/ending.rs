@@ -3,14 +3,14 @@
 use super::{Node, World};
 use crate::client;
 use crate::member::Life;
-use meridian_mvcc::KeyRange;
+use meridian_mvcc::{KeyRange, StoreError};
 use std::collections::BTreeMap;
 
 impl World {
     /// Everybody went home, no lock is held, and everybody knows as much.
     pub(super) fn is_at_rest(&self) -> bool {
         let lives: Vec<&Life> = self.nodes.iter().filter_map(|node| node.life.as_ref()).collect();
-        lives.len() == self.nodes.len()
+        lives.len() + self.gone.len() == self.nodes.len()
             && self.clients.iter().all(|client| client.attempt.is_none())
             && lives.iter().all(|life| life.replica.locks().is_empty() && life.late.is_empty())
             && lives.iter().all(|life| {
@@ -45,8 +45,11 @@ impl World {
         }
         for (node, there) in self.nodes.iter().enumerate() {
             let Some(life) = &there.life else { continue };
-            let all = life.space.scan(&KeyRange::all(), *last, false, usize::MAX, usize::MAX);
-            let rows = all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
+            let rows = match life.space.scan(&KeyRange::all(), *last, false, usize::MAX, usize::MAX) {
+                Ok(chunk) => chunk.rows,
+                Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => continue,
+                Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
+            };
             let found: BTreeMap<&[u8], &[u8]> =
                 rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
             let keys = expected.keys().chain(found.keys());

@@ -5,6 +5,7 @@ use crate::Defect;
 use crate::member::{Life, Timing};
 use meridian_clock::Reading;
 use meridian_machine::{Effect as Do, NodeId, Outbox, Role};
+use meridian_mvcc::StoreError;
 use meridian_systems::spanner::{Effect, Message, Replica, Serve};
 use meridian_txn::locking::{Heard, Reply};
 use rand::Rng;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 
 impl World {
     pub(super) fn boot(&mut self, node: usize) {
-        if self.nodes[node].life.is_some() {
+        if self.nodes[node].life.is_some() || self.gone.contains(&node) {
             return;
         }
         let (seed, timing) = (self.rng.random(), self.timing());
@@ -32,7 +33,7 @@ impl World {
                 there.life = Some(life);
                 self.tell(|| format!("{me} comes to life with {extent:?}"));
             }
-            Err(why) => return self.fail(format!("{me} does not come back: {why}")),
+            Err(why) => return self.unfit(node, "begin", why),
         }
         let whom = self.whom(node);
         let every = self.rng.random_range(50 * MS..500 * MS);
@@ -48,14 +49,23 @@ impl World {
         Timing { election_timeout_ns, lease_ns: self.lease_ns }
     }
 
-    pub(super) fn crash(&mut self, node: usize, for_ns: u64) {
-        let Some(life) = self.nodes[node].life.take() else { return };
+    /// A life ends: what it was about to do is not done, and its sessions hear no more of it.
+    pub(super) fn leave(&mut self, node: usize) -> Option<Life> {
+        let life = self.nodes[node].life.take()?;
         life.desk.close();
         for client in 0..self.clients.len() {
             if self.clients[client].node == node && self.clients[client].attempt.take().is_some() {
                 self.record(client);
             }
         }
+        let there = &mut self.nodes[node];
+        there.inbox.clear();
+        (there.busy_until, there.sync_fails) = (0, false);
+        Some(life)
+    }
+
+    pub(super) fn crash(&mut self, node: usize, for_ns: u64) {
+        let Some(life) = self.leave(node) else { return };
         self.tell(|| format!("{} loses power", self.members[node]));
         let survives = self.rng.random_range(0.0..=1.0);
         let there = &self.nodes[node];
@@ -94,9 +104,11 @@ impl World {
         if effects.is_empty() {
             return;
         }
-        // Now and then a node stops between a step and what it asked for.
+        // Now and then a node stops between a step and what it asked for: more often when it has just looked at its lease.
         let mut pause_ns = 0;
-        if self.faulty && self.options.faults.process && self.rng.random_bool(0.001) {
+        let leased = |effect: &Do<Replica>| matches!(effect, Do::Do(Effect::Serve(_)) | Do::SendBefore { .. });
+        let often = if effects.iter().any(leased) { 0.004 } else { 0.001 };
+        if self.faulty && self.options.faults.process && self.rng.random_bool(often) {
             pause_ns = self.rng.random_range(1..1_500 * MS);
             self.nodes[node].paused_until = self.now() + pause_ns;
             *self.struck.entry("pause within a step").or_default() += 1;
@@ -136,11 +148,8 @@ impl World {
         let Some(life) = &mut self.nodes[node].life else { return };
         match effect {
             Effect::Install { at, writes, index, term } => {
-                let known = self.installed.entry(at).or_insert_with(|| writes.clone());
-                if *known != writes {
-                    let why = format!("I2: at {at} one node installs {known:?}, {} {writes:?}", self.members[node]);
-                    return self.fail(why);
-                }
+                self.watch_install(at, &writes, index, term);
+                let Some(life) = &mut self.nodes[node].life else { return };
                 if self.options.defect == Some(Defect::InstalledLate) {
                     life.late.push((at, writes, index, term));
                     let after = self.rng.random_range(0..20 * MS);
@@ -196,8 +205,11 @@ impl World {
     pub(super) fn serve(&mut self, node: usize, serve: Serve) {
         let Some(life) = &self.nodes[node].life else { return };
         let Serve { reply_to, id, footing, at, range, reverse, limit_rows, deadline } = serve;
-        let reply = match life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16) {
+        let found = life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
+        self.watch_read(range, at);
+        let reply = match found {
             Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
+            Err(error) if matches!(error, StoreError::Damaged { .. }) => return self.unfit(node, "read", error.into()),
             Err(error) => Reply::refused(id, error),
         };
         self.send(node, 0, deadline, reply_to, Message::Answer(reply));

@@ -32,7 +32,8 @@ impl World {
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
         let present = Timestamp::end_of(self.nodes[node].clock.reading().interval.earliest);
         let (rng, keys, next) = (&mut self.rng, self.keys, &mut self.next_element);
-        let mut drawing = Drawing { rng, reader, keys, next, past: &past, present };
+        let hurries = !self.faulty;
+        let mut drawing = Drawing { rng, hurries, reader, keys, next, past: &past, present };
         let mut plan = drawing.plan(self.options.workload);
         if self.options.sql {
             plan = plan.in_sql(&mut drawing);
@@ -84,6 +85,11 @@ impl World {
             self.record(client);
         }
         self.grant(node);
+        self.watch_sessions(node);
+        let damage = self.nodes[node].life.as_ref().and_then(|life| life.desk.damage());
+        if let Some(damage) = damage {
+            self.unfit(node, "read for a session", damage.into());
+        }
     }
 
     /// What coordinators of a node have asked for.
@@ -133,6 +139,9 @@ impl World {
             let node = self.members[node];
             format!("client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}", seen.ops)
         });
+        if let (Some((nanos, logical, issuer)), Mode::ReadWrite | Mode::ReadOnly(ReadAt::Now)) = (at, mode) {
+            self.watch_told(Timestamp { nanos, logical, issuer });
+        }
         if let (Some((nanos, logical, issuer)), Mode::ReadWrite) = (at, mode) {
             self.recent.push_back(Timestamp { nanos, logical, issuer });
             if self.recent.len() > 20 {
@@ -150,8 +159,9 @@ impl World {
             }
         }
         let pace_ns = match self.is_reader(client) {
+            false if self.rng.random_bool(0.03) => 3 * S, // Long enough to come back to a leader that was left meanwhile.
             false => 20 * MS,
-            true if self.rng.random_bool(0.2) => 3 * S, // Long enough to come back to a leader that was left meanwhile.
+            true if self.rng.random_bool(0.2) => 3 * S,
             true => 100 * MS,
         };
         let after = self.rng.random_range(0..pace_ns);

@@ -1,7 +1,9 @@
 //! What each fault does to the world, and the quiet after the last.
 
-use super::{Event, MS, Whom, World};
+use super::{Event, HAND_OVER_PATIENCE, LIE, MS, Whom, World};
+use crate::Defect;
 use crate::faults::Fault;
+use crate::world::injuries::Part;
 use rand::Rng;
 
 impl World {
@@ -12,42 +14,145 @@ impl World {
     }
 
     pub(super) fn strike(&mut self, fault: Fault) {
-        *self.struck.entry(fault.name()).or_default() += 1;
+        let name = fault.name();
         self.tell(|| format!("{fault:?}"));
+        if self.befall(fault) {
+            *self.struck.entry(name).or_default() += 1;
+        }
+    }
+
+    /// False if it has no effect: there is nobody to suffer it, or too many do.
+    fn befall(&mut self, fault: Fault) -> bool {
         let now = self.now();
         match fault {
-            Fault::Cut { nodes, inward, outward, for_ns } => {
-                for a in &nodes {
-                    for b in (0..self.nodes.len()).filter(|b| !nodes.contains(b)) {
-                        if outward {
-                            self.network.cut(*a, b, now + for_ns);
-                        }
-                        if inward {
-                            self.network.cut(b, *a, now + for_ns);
-                        }
-                    }
+            Fault::Cut { nodes, inward, outward, for_ns } => self.cut(&nodes, inward, outward, for_ns),
+            Fault::Alone { node, for_ns } => {
+                self.cut(&[node], true, true, for_ns);
+                for other in (0..self.nodes.len()).filter(|other| *other != node) {
+                    let for_ns = self.rng.random_range(1..50 * MS);
+                    self.crash(other, for_ns);
                 }
-                self.push(for_ns, None, Event::Reach);
-                self.reach();
             }
             Fault::Weather { loss, repeat, straggle } => {
                 (self.network.loss, self.network.repeat, self.network.straggle) = (loss, repeat, straggle);
             }
-            Fault::Drift { node, part } => self.nodes[node].clock.set((part * self.half_width_ns as f64) as i64),
+            Fault::Clog { from, to, by_ns, for_ns } => self.network.clog(from, to, by_ns, now + for_ns),
+            Fault::Break { a, b } => return self.break_connection(a, b),
+            Fault::Drift { node, part, over_ns } => {
+                self.nodes[node].clock.slew((part * self.half_width_ns as f64) as i64, over_ns);
+            }
+            Fault::Strobe { node, for_ns } => {
+                let whom = Some(Whom { node, life: None });
+                self.push(0, whom, Event::Strobe { reach_ns: self.half_width_ns, until: now + for_ns });
+            }
+            Fault::Widen { node, times, for_ns } => {
+                self.nodes[node].clock.claim(self.half_width_ns * times);
+                self.push(for_ns, Some(Whom { node, life: None }), Event::Right);
+            }
+            Fault::Lie { node, by_ns, over_ns } => self.nodes[node].clock.slew(by_ns, over_ns),
+            Fault::StrobeBeyond { node, for_ns } => {
+                let whom = Some(Whom { node, life: None });
+                self.push(0, whom, Event::Strobe { reach_ns: LIE, until: now + for_ns });
+            }
+            Fault::Freeze { node, for_ns } => {
+                self.nodes[node].clock.freeze();
+                self.push(for_ns, Some(Whom { node, life: None }), Event::Right);
+            }
             Fault::SlowDisk { node, sync_ns } => self.nodes[node].sync_ns = sync_ns,
             Fault::FullDisk { node, for_ns } => {
                 self.nodes[node].disks.0.set_full(true);
                 self.nodes[node].disks.1.set_full(true);
                 self.push(for_ns, Some(Whom { node, life: None }), Event::Room);
             }
+            Fault::SyncFails { node } => self.nodes[node].sync_fails = true,
+            Fault::Injury { node, decay } => return self.may_injure(node) && self.injure(node, decay),
             Fault::Crash { nodes, for_ns } => {
+                let living = nodes.iter().filter(|node| self.nodes[**node].life.is_some()).count();
                 for node in nodes {
                     let for_ns = for_ns + self.rng.random_range(0..100 * MS);
                     self.crash(node, for_ns);
                 }
+                return living > 0;
+            }
+            Fault::Restarts { node, times } => {
+                for time in 0..times {
+                    let after = self.rng.random_range(0..400 * MS) + u64::from(time) * 200 * MS;
+                    let for_ns = self.rng.random_range(1..100 * MS);
+                    self.push(after, Some(Whom { node, life: None }), Event::Crash { for_ns });
+                }
+            }
+            Fault::End { node, for_ns } => {
+                let Some(life) = &self.nodes[node].life else { return false };
+                let incarnation = Some(life.incarnation);
+                self.step(node, |replica, now, out| replica.abdicate(now, out));
+                self.push(
+                    0,
+                    Some(Whom { node, life: incarnation }),
+                    Event::End { for_ns, until: now + HAND_OVER_PATIENCE },
+                );
             }
             Fault::Pause { node, for_ns } => self.nodes[node].paused_until = now + for_ns,
+            Fault::SlowProcessor { node, step_ns, for_ns } => self.nodes[node].slow = (step_ns, now + for_ns),
+            Fault::Lost { node } => {
+                if !self.may_injure(node) || !self.gone.insert(node) {
+                    return false;
+                }
+                self.crash(node, 0);
+            }
         }
+        true
+    }
+
+    fn cut(&mut self, nodes: &[usize], inward: bool, outward: bool, for_ns: u64) {
+        let until = self.now() + for_ns;
+        for a in nodes {
+            for b in (0..self.nodes.len()).filter(|b| !nodes.contains(b)) {
+                if outward {
+                    self.network.cut(*a, b, until);
+                }
+                if inward {
+                    self.network.cut(b, *a, until);
+                }
+            }
+        }
+        self.push(for_ns, None, Event::Reach);
+        self.reach();
+    }
+
+    /// Whether the protocol survives an injury of this node: then it is one of the injured.
+    fn may_injure(&mut self, node: usize) -> bool {
+        let room = self.injured.len() < (self.nodes.len() - 1) / 2;
+        if room && !self.injured.contains_key(&node) {
+            let part = if self.rng.random_bool(0.5) { Part::Log } else { Part::Store };
+            self.injured.insert(node, part);
+        }
+        self.injured.contains_key(&node)
+    }
+
+    /// What is on its way between two nodes is lost, and who waits for an answer finds out.
+    fn break_connection(&mut self, a: usize, b: usize) -> bool {
+        let between = |whom: &Option<Whom>, event: &Event| {
+            matches!((whom, event), (Some(Whom { node, .. }), Event::Frame { from, .. })
+                if (*node == a && *from == b) || (*node == b && *from == a))
+        };
+        let before = self.queue.len();
+        self.queue.retain(|_, (whom, event)| !between(whom, event));
+        let (one, other) = (self.members[a], self.members[b]);
+        for (node, lost) in [(a, other), (b, one)] {
+            let Some(life) = &self.nodes[node].life else { continue };
+            life.desk.lose(lost);
+            self.grant(node);
+        }
+        self.queue.len() < before
+    }
+
+    /// A clock is as it should be: within its bound, which is what it was.
+    pub(super) fn set_right(&mut self, node: usize) {
+        if self.options.defect == Some(Defect::ClockLies) {
+            return;
+        }
+        self.nodes[node].clock.claim(self.half_width_ns);
+        self.nodes[node].clock.set(0);
     }
 
     /// No fault strikes any more, and what struck is repaired.
@@ -58,7 +163,8 @@ impl World {
             let there = &mut self.nodes[node];
             there.disks.0.set_full(false);
             there.disks.1.set_full(false);
-            (there.sync_ns, there.paused_until) = (2 * MS, 0);
+            (there.sync_ns, there.paused_until, there.slow, there.sync_fails) = (2 * MS, 0, (0, 0), false);
+            self.set_right(node);
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
         }
         self.reach();

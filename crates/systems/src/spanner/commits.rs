@@ -4,7 +4,8 @@ use super::Agreed;
 use super::leadership::Workload;
 use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
 use meridian_clock::{Issuer, Reading, Timestamp};
-use meridian_machine::{Outbox, sometimes};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Outbox, always, sometimes};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Spent};
@@ -45,7 +46,8 @@ impl Replica {
             Event::Committed { entries } => entries.into_iter().for_each(|entry| self.on_agreed(now, entry, out)),
             Event::BecameLeader { .. } => {
                 self.workload = Workload::new(now.boot_ns);
-                self.issuer = Issuer::above(self.me.0, self.agreed);
+                let floor = if broken(Rule::IssuerBelowLog) { Timestamp::ZERO } else { self.agreed };
+                self.issuer = Issuer::above(self.me.0, floor);
                 self.group.use_timestamp(self.agreed.nanos);
             }
             Event::LostLeadership { .. } => self.step_down(out),
@@ -62,8 +64,8 @@ impl Replica {
                 out.act(Effect::Install { at, writes: Vec::new(), index: entry.index, term: entry.term });
             }
             Ok(Some(Agreed::Commit { at, transaction, writes })) => {
-                assert!(at > self.agreed, "I4: timestamps grow in the order of the log");
-                self.agreed = at;
+                always!(at > self.agreed, "I4: timestamps grow in the order of the log");
+                self.agreed = self.agreed.max(at);
                 out.act(Effect::Install { at, writes, index: entry.index, term: entry.term });
                 self.remember(transaction, at, entry.term);
                 let pending = self.agreeing.remove(&entry.index);
@@ -84,9 +86,11 @@ impl Replica {
             out.send(pending.from, Message::Answer(reply(pending.request.id)));
         };
         let aborted = |id| Reply::Aborted { id, why: Conflict::LeaderChanged };
+        let unknown: fn(u64) -> Reply =
+            if broken(Rule::UnknownSaidAborted) { aborted } else { |id| Reply::Unknown { id } };
         std::mem::take(&mut self.pending).into_values().for_each(|pending| tell(pending, aborted));
         std::mem::take(&mut self.ready).into_iter().for_each(|pending| tell(pending, aborted));
-        std::mem::take(&mut self.agreeing).into_values().for_each(|pending| tell(pending, |id| Reply::Unknown { id }));
+        std::mem::take(&mut self.agreeing).into_values().for_each(|pending| tell(pending, unknown));
         for (_, from, request) in std::mem::take(&mut self.snapshots) {
             let reply = Reply::NotLeader { id: request.id, leader: self.group.leader().map(|node| node.0) };
             out.send(from, Message::Answer(reply));
@@ -100,11 +104,12 @@ impl Replica {
     pub(super) fn finish(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         // What is answered leaves after the slot shows it: who reads next on this node must find it (real time).
         let mut answers = Vec::new();
-        while let Some(passing) = self.passing.pop_front_if(|passing| now.interval.after(passing.at.nanos)) {
+        let passed = |at: Timestamp| broken(Rule::CommitWait) || now.interval.after(at.nanos);
+        while let Some(passing) = self.passing.pop_front_if(|passing| passed(passing.at)) {
             let Passing { at, transaction, asked, drawn_ns, agreed_ns } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
-                assert!(now.interval.after(at.nanos), "I3: commit wait");
+                always!(now.interval.after(at.nanos), "I3: commit wait");
                 let spent = Spent {
                     replication_ns: agreed_ns.saturating_sub(drawn_ns),
                     commit_wait_ns: now.boot_ns.saturating_sub(agreed_ns),
@@ -116,7 +121,8 @@ impl Replica {
             self.judge(now, verdicts, out);
         }
         self.hand_over_when_drained(now, out);
-        if self.group.is_leader() && !self.serving && self.passing.is_empty() && now.interval.after(self.agreed.nanos) {
+        let passed = broken(Rule::IssuerBelowLog) || now.interval.after(self.agreed.nanos);
+        if self.group.is_leader() && !self.serving && self.passing.is_empty() && passed {
             self.serving = true;
             self.visible = self.agreed;
         }
@@ -158,7 +164,8 @@ impl Replica {
         }
         // The oldest commit that is not visible yet, proposed or in commit wait, holds back everything from it on.
         let drawn = self.agreeing.is_empty() && self.passing.is_empty();
-        let safe = |at: Timestamp| at <= self.visible || (drawn && at <= self.agreed);
+        let early = broken(Rule::SafeTimeInFlight);
+        let safe = |at: Timestamp| early || at <= self.visible || (drawn && at <= self.agreed);
         let (now_safe, wait): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.snapshots).into_iter().partition(|(at, _, _)| safe(*at));
         if !wait.is_empty() {

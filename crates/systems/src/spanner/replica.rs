@@ -191,24 +191,6 @@ fn embed(
     })
 }
 
-/// What a member's records leave of its log: the entry before the first, and the entries.
-fn surviving(records: &[Record]) -> ((Index, Term), BTreeMap<Index, Entry>) {
-    let (mut base, mut kept) = (<(Index, Term)>::default(), BTreeMap::new());
-    for record in records {
-        match record {
-            Record::Standing { .. } => {}
-            Record::Base { index, term } => (base, kept) = ((*index, *term), BTreeMap::new()),
-            Record::Append { entries } => {
-                if let Some(first) = entries.first() {
-                    drop(kept.split_off(&first.index));
-                }
-                kept.extend(entries.iter().map(|entry| (entry.index, entry.clone())));
-            }
-        }
-    }
-    (base, kept)
-}
-
 /// The newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[Record]) -> Timestamp {
     let entries = records.iter().flat_map(|record| match record {
@@ -234,7 +216,7 @@ impl Replica {
     ) -> Replica {
         let me = config.me;
         let applied = (restored.applied, restored.applied_term);
-        let (base, kept) = surviving(&restored.records);
+        let (base, kept) = restored.log();
         let mut events = VecDeque::new();
         let group = out.lend(|out| Group::new(config, seed, restored, now, out), |e| embed(e, &mut events));
         assert!(events.is_empty(), "a member is told nothing at its birth");

@@ -3,6 +3,7 @@
 use super::Agreed;
 use super::replica::{Effect, Live, Message, Pending, Replica, Serve};
 use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict};
@@ -52,7 +53,11 @@ impl Replica {
                     self.floor = at;
                     self.issuer.observe(at);
                     self.group.use_timestamp(at.nanos);
-                    self.propose(&Agreed::Floor { at });
+                    if broken(Rule::FloorNotAgreed) {
+                        self.agreed = at;
+                    } else {
+                        self.propose(&Agreed::Floor { at });
+                    }
                 }
                 self.snapshots.push((at, from, request));
             }
@@ -73,7 +78,8 @@ impl Replica {
                 }
             }
             Ask::Commit { .. } => {
-                if let Some(at) = self.outcomes.get(&transaction).copied() {
+                if let Some(at) = self.outcomes.get(&transaction).copied().filter(|_| !broken(Rule::OutcomesForgotten))
+                {
                     // A repeated request: answered like the first, once that has passed (Trap A.5-11).
                     sometimes!("a commit is asked for again after it was agreed");
                     match self.passing.iter_mut().find(|passing| passing.transaction == transaction) {
@@ -154,7 +160,7 @@ impl Replica {
             }
             (_, Some(live)) => {
                 live.newest = newest;
-                live.doomed.clone()
+                live.doomed.clone().filter(|_| !broken(Rule::WoundedGoesOn))
             }
         };
         if let Some(why) = why {
@@ -179,7 +185,8 @@ impl Replica {
             }
             pending.locked += 1;
         }
-        let leads = self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
+        let leads = broken(Rule::LeaseUncheckedAtCommit)
+            || self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
         if pending.locked == 0 && leads {
             // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
             // what stood at `visible`: nothing has to be agreed on.

@@ -1,0 +1,145 @@
+//! Rules that the lab breaks on purpose, to see whether anybody notices.
+//!
+//! A place that keeps a rule asks `broken(Rule::…)` first. Without the feature `planted`, which nothing that ships has, that is a constant, and
+//! nothing is left of it. With it a thread may [`plant`] one rule; from then on the assertions of [`always!`](crate::always) are silent on that
+//! thread: who notices has to be a judge of what clients saw, or of what disks hold.
+
+/// What can be broken. Each is one line somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A commit is shown before its timestamp has surely passed (Spanner §4.1.2).
+    CommitWait,
+    /// A snapshot is served although a commit below it is under way (Trap A.5-6).
+    SafeTimeInFlight,
+    /// A snapshot in the present is served although nobody else has heard of the promise.
+    FloorNotAgreed,
+    /// A timestamp is issued twice (I2).
+    DuplicateTimestamp,
+    /// A new leader trusts its clock more than the log (Trap A.5-2).
+    IssuerBelowLog,
+    /// Reads take no locks.
+    SharedLocksFree,
+    /// Ranges that were read can be written into: phantoms.
+    RangeLocksFree,
+    /// A transaction that has lost its locks goes on.
+    WoundedGoesOn,
+    /// Who only read commits without a look at the lease.
+    LeaseUncheckedAtCommit,
+    /// A commit of which a leader does not know the outcome is said to be aborted (I5).
+    UnknownSaidAborted,
+    /// A commit that is asked for again is not remembered (Trap A.5-11).
+    OutcomesForgotten,
+    /// Entries are acknowledged before they are on disk.
+    AckBeforeDurable,
+    /// A lease is promised, and the promise not written down.
+    PromiseNotLogged,
+    /// A vote is given although another was promised a lease (Trap A.5-3).
+    LeasesOverlap,
+    /// One fewer than a majority is enough.
+    MajorityOffByOne,
+    /// Who is behind is elected (Raft §5.4.1).
+    StaleLogElected,
+    /// Entries that contradict the leader's stay.
+    ContradictionStays,
+    /// What is no longer kept is read as absent.
+    HorizonUnchecked,
+    /// Records of the log are taken for what they say.
+    LogChecksum,
+    /// Blocks of the store are taken for what they say.
+    StoreChecksum,
+    /// A record that was torn by a crash is taken for whole.
+    TornTail,
+    /// A store that was emptied is gone on with.
+    GapUnnoticed,
+}
+
+impl Rule {
+    /// Every one.
+    pub const ALL: [Rule; 22] = [
+        Rule::CommitWait,
+        Rule::SafeTimeInFlight,
+        Rule::FloorNotAgreed,
+        Rule::DuplicateTimestamp,
+        Rule::IssuerBelowLog,
+        Rule::SharedLocksFree,
+        Rule::RangeLocksFree,
+        Rule::WoundedGoesOn,
+        Rule::LeaseUncheckedAtCommit,
+        Rule::UnknownSaidAborted,
+        Rule::OutcomesForgotten,
+        Rule::AckBeforeDurable,
+        Rule::PromiseNotLogged,
+        Rule::LeasesOverlap,
+        Rule::MajorityOffByOne,
+        Rule::StaleLogElected,
+        Rule::ContradictionStays,
+        Rule::HorizonUnchecked,
+        Rule::LogChecksum,
+        Rule::StoreChecksum,
+        Rule::TornTail,
+        Rule::GapUnnoticed,
+    ];
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use super::Rule;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Rule>> = const { Cell::new(None) };
+        static SILENT: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// From now on this thread breaks this rule, or none. `silent`: something else is broken, and assertions are to say nothing of it.
+    pub fn plant(rule: Option<Rule>, silent: bool) {
+        PLANTED.set(rule);
+        SILENT.set(silent || rule.is_some());
+    }
+
+    /// Whether this thread breaks this rule.
+    pub fn broken(rule: Rule) -> bool {
+        PLANTED.get() == Some(rule)
+    }
+
+    /// Whether assertions are silent on this thread.
+    pub fn silent() -> bool {
+        SILENT.get()
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod switch {
+    use super::Rule;
+
+    /// Does nothing: nothing can be planted here.
+    pub const fn plant(_: Option<Rule>, _: bool) {}
+
+    /// Never.
+    #[inline(always)]
+    pub const fn broken(_: Rule) -> bool {
+        false
+    }
+
+    /// Never.
+    #[inline(always)]
+    pub const fn silent() -> bool {
+        false
+    }
+}
+
+pub use switch::{broken, plant, silent};
+
+/// Whether rules can be planted at all.
+pub const POSSIBLE: bool = cfg!(feature = "planted");
+
+/// What holds always, in every node, in the lab and outside: I1 to I8 of the architecture, and what a protocol rests on besides. It is silent only
+/// where the lab has broken something on purpose.
+#[macro_export]
+macro_rules! always {
+    ($holds:expr, $($what:tt)+) => {
+        if !$crate::planted::silent() {
+            assert!($holds, $($what)+);
+        }
+    };
+}

@@ -1,0 +1,133 @@
+//! Disks that do not hold what was written to them, nodes that find out, and nodes that end.
+//!
+//! 1. Only a minority of the nodes is ever injured, and an injured node is never well again.
+//! 2. Who finds damage ends, and does not come back. Who finds damage and was not injured is wrong.
+//! 3. What an injured node says is held to be as true as what any other says: it has to find out before it says something else.
+//!
+//! **Left out.** In the log, what no later record vouches for is not injured: there a flipped bit cannot be told from a torn end (see the log's rule 4).
+//! The newest segment is never lost, for the same reason.
+
+use super::{Event, MS, Whom, World};
+use crate::faults::Decay;
+use crate::member::Unfit;
+use meridian_log::{Disk, MemoryDisk};
+use rand::Rng;
+
+const BLOCK: u64 = 4096;
+
+/// What of an injured node is injured: if both were, one would mostly be found out before the other mattered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Log,
+    Store,
+}
+
+impl World {
+    /// Something happens to the bytes of a disk; false if there are none.
+    pub(super) fn injure(&mut self, node: usize, decay: Decay) -> bool {
+        if let Decay::FileLost = decay {
+            return self.lose_file(node);
+        }
+        let log = self.injured.get(&node) == Some(&Part::Log) && !matches!(decay, Decay::Astray);
+        let vouched = self.nodes[node].life.as_ref().and_then(|life| life.vouched());
+        let there = &self.nodes[node];
+        let disk = if log { there.disks.0.clone() } else { there.disks.1.clone() };
+        let Some((name, length)) = self.some_bytes(&disk, log, vouched) else { return false };
+        // The engine fills its file from the beginning. What stands there must not matter to what is drawn: its unused bytes are others in a debug
+        // build.
+        let part: f64 = self.rng.random_range(0.0..1.0);
+        let at = (length as f64 * if log { part } else { part * part }) as u64;
+        match decay {
+            Decay::Rot => disk.rot(&name, at, 1 << self.rng.random_range(0..8)),
+            Decay::Misplaced => {
+                let piece = if log { 512 } else { BLOCK };
+                if length < 2 * piece {
+                    return false;
+                }
+                let place = |at: u64| (at / piece * piece).min(length - piece);
+                let (from, to) = (place(at), place(self.rng.random_range(0..length)));
+                disk.misplace(&name, from, to, piece as usize);
+            }
+            Decay::Astray => {
+                let blocks = self.rng.random_range(1..40) * BLOCK as i64;
+                disk.misdirect(&name, if self.rng.random_bool(0.5) { blocks } else { -blocks });
+            }
+            Decay::FileLost => {}
+        }
+        true
+    }
+
+    /// A file, and how many of its bytes may be injured.
+    fn some_bytes(&mut self, disk: &MemoryDisk, log: bool, vouched: Option<(String, u64)>) -> Option<(String, u64)> {
+        let mut names: Vec<String> = disk.list().ok()?;
+        if log {
+            names.retain(|name| name.starts_with("log-"));
+        }
+        if names.is_empty() {
+            return None;
+        }
+        let name = names.swap_remove(self.rng.random_range(0..names.len()));
+        let whole = disk.open(&name).ok()?.len().ok()?;
+        let length = match vouched {
+            _ if !log => whole,
+            Some((open, until)) if open == name => until,
+            Some((open, _)) if name < open => whole,
+            // Nobody is there who knows, or the segment is about to be begun.
+            _ => 0,
+        };
+        (length > 0).then_some((name, length))
+    }
+
+    /// A node loses power, and a file of it is gone when it comes back.
+    fn lose_file(&mut self, node: usize) -> bool {
+        let for_ns = self.rng.random_range(1..500 * MS);
+        let newest = self.nodes[node].life.as_ref().and_then(|life| life.vouched()).map(|(open, _)| open);
+        let Some(newest) = newest else { return false };
+        self.crash(node, for_ns);
+        let there = &self.nodes[node];
+        let log = self.injured.get(&node) == Some(&Part::Log);
+        let disk = if log { there.disks.0.clone() } else { there.disks.1.clone() };
+        let mut names = disk.list().unwrap_or_default();
+        names.retain(|name| !log || *name < newest);
+        if names.is_empty() {
+            return false;
+        }
+        let name = names.swap_remove(self.rng.random_range(0..names.len()));
+        self.tell(|| format!("{} loses {name}", self.members[node]));
+        disk.remove(&name).is_ok()
+    }
+
+    /// A node cannot go on.
+    pub(super) fn unfit(&mut self, node: usize, doing: &str, why: Unfit) {
+        let me = self.members[node];
+        match why {
+            Unfit::Damaged(what) if self.injured.contains_key(&node) => {
+                self.tell(|| format!("{me} ends for good, unable to {doing}: {what}"));
+                *self.struck.entry("damage found").or_default() += 1;
+                self.gone.insert(node);
+                self.crash(node, 0);
+            }
+            // Its store is gone, and there is no room for another: somebody makes some.
+            Unfit::Full if self.injured.contains_key(&node) => {
+                self.push(100 * MS, Some(Whom { node, life: None }), Event::Boot);
+            }
+            Unfit::Full => self.fail(format!("{me} cannot {doing} on a full disk")),
+            Unfit::Damaged(what) => self.fail(format!("{me} cannot {doing}, and nobody injured it: {what}")),
+            Unfit::Wrong(what) => self.fail(format!("{me} cannot {doing}: {what}")),
+        }
+    }
+
+    /// A node ends in order once it leads no more.
+    pub(super) fn end(&mut self, node: usize, for_ns: u64, until: u64) {
+        let whom = self.whom(node);
+        let Some(life) = &self.nodes[node].life else { return };
+        if life.replica.is_serving() && self.now() < until {
+            return self.push(MS, whom, Event::End { for_ns, until });
+        }
+        if let Some(life) = self.leave(node) {
+            life.end();
+        }
+        self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
+        self.reach();
+    }
+}

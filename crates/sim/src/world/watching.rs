@@ -1,0 +1,108 @@
+//! What every protocol promises, looked at in every node and at every step (I1 to I8 of the architecture).
+//!
+//! | | what is looked at | when |
+//! |---|---|---|
+//! | I1, I4 | no version appears at or below a snapshot of its key that was read, on whichever node | a commit is installed for the first time |
+//! | I2 | a timestamp is one commit's; an issuer's grow | a commit is installed |
+//! | I3, I8 | what a client is told has passed, in true time | a transaction ends |
+//! | I5 | what is acted on stands on the disks of a majority, as they would be found after a power failure now | a part of all commits |
+//! | I6 | one timestamp across engines: has no meaning yet, there is one | |
+//! | I7 | clocks that lie cost the order of real time, and nothing else | by the judges: `--faults lies` |
+//!
+//! While a defect is planted nobody looks: it is the judges that have to notice.
+
+use super::World;
+use crate::member;
+use meridian_clock::Timestamp;
+use meridian_mvcc::{KeyRange, Write};
+use meridian_replication::group::{Index, Term};
+use rand::Rng;
+use std::collections::BTreeMap;
+
+/// How many commits are looked for on disks.
+const SOME: f64 = 0.02;
+
+/// What has been seen so far.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Snapshots that were read at or above the newest commit: none below it can be overtaken any more.
+    reads: Vec<(KeyRange, Timestamp)>,
+    newest: Timestamp,
+    issued: BTreeMap<u32, Timestamp>,
+}
+
+impl World {
+    /// Whether anybody looks.
+    pub(super) fn watches(&self) -> bool {
+        self.options.defect.is_none()
+    }
+
+    /// A snapshot was read.
+    pub(super) fn watch_read(&mut self, range: KeyRange, at: Timestamp) {
+        if self.watches() && at >= self.watch.newest && at != Timestamp::MAX {
+            self.watch.reads.push((range, at));
+        }
+    }
+
+    /// Sessions of a node have read by themselves.
+    pub(super) fn watch_sessions(&mut self, node: usize) {
+        let Some(life) = &self.nodes[node].life else { return };
+        for (range, at) in life.desk.reads() {
+            self.watch_read(range, at);
+        }
+    }
+
+    /// Somebody installs a commit, or a floor.
+    pub(super) fn watch_install(&mut self, at: Timestamp, writes: &[Write], index: Index, term: Term) {
+        match self.installed.get(&at) {
+            _ if !self.watches() => {}
+            Some(known) if known == writes => return,
+            Some(known) => return self.fail(format!("I2: {at} is the timestamp of {known:?} and of {writes:?}")),
+            None => {}
+        }
+        self.installed.entry(at).or_insert_with(|| writes.to_vec());
+        if !self.watches() {
+            return;
+        }
+        if at <= self.watch.newest {
+            return self.fail(format!("I4: {at} is agreed on after {}", self.watch.newest));
+        }
+        self.watch.newest = at;
+        if !writes.is_empty() {
+            let last = self.watch.issued.insert(at.issuer, at).unwrap_or_default();
+            if last >= at {
+                return self.fail(format!("I2: an issuer goes back from {last} to {at}"));
+            }
+        }
+        let overtaken = |(range, read): &&(KeyRange, Timestamp)| {
+            *read >= at && writes.iter().any(|write| range.contains(write.key.as_ref()))
+        };
+        if let Some((range, read)) = self.watch.reads.iter().find(overtaken) {
+            return self.fail(format!("I1: {range:?} was read at {read}, and is written at {at} later"));
+        }
+        self.watch.reads.retain(|(_, read)| *read >= at);
+        if self.rng.random_bool(SOME) {
+            let enough = self.nodes.len() / 2 + 1;
+            let have = (0..self.nodes.len()).filter(|node| self.would_still_have(*node, index, term)).count();
+            if have < enough {
+                self.fail(format!("I5: entry {} is acted on, and would be found on {have} disks", index.0));
+            }
+        }
+    }
+
+    /// Whether a node would find an entry on its disk after a power failure. Of an injured one that is supposed.
+    fn would_still_have(&self, node: usize, index: Index, term: Term) -> bool {
+        if self.injured.contains_key(&node) {
+            return true;
+        }
+        let (base, kept) = member::log_of(&self.nodes[node].disks.0.remains());
+        index <= base || kept.get(&index).is_some_and(|entry| entry.term == term)
+    }
+
+    /// A client is told of a timestamp.
+    pub(super) fn watch_told(&mut self, at: Timestamp) {
+        if self.watches() && !self.options.faults.lies && at.nanos >= self.now() {
+            self.fail(format!("I3: a client is told of {at} at {}", self.now()));
+        }
+    }
+}
