@@ -35,6 +35,9 @@ pub struct Options {
     /// Where other nodes reach this one, HOST:PORT; needed with --join.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Where to listen for other nodes, if that is not where they reach this one: behind a proxy or an address translation.
+    #[arg(long)]
+    bind: Option<SocketAddr>,
     /// Where SQL clients connect [default: 127.0.0.1:5544].
     #[arg(long)]
     sql: Option<SocketAddr>,
@@ -72,6 +75,7 @@ impl Options {
             self.data = self.data.or(file.data);
             self.zone = self.zone.or(file.zone);
             self.listen = self.listen.or(file.listen);
+            self.bind = self.bind.or(file.bind);
             self.sql = self.sql.or(file.sql);
             self.http = self.http.or(file.http);
             self.cache = self.cache.or(file.cache);
@@ -111,6 +115,10 @@ async fn serve(options: Options) -> Result<(), String> {
     if let Some(listen) = options.listen {
         loopback("--listen", listen)?;
     }
+    if let Some(bind) = options.bind {
+        loopback("--bind", bind)?;
+        options.listen.ok_or("--bind needs --listen: where do the others reach this node?")?;
+    }
     let bound = options.clock_bound.as_deref().map(half_width_ns).transpose()?;
     let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
     let mut node = node(&data, &zone, options.listen, &options.join, bound)?;
@@ -122,8 +130,12 @@ async fn serve(options: Options) -> Result<(), String> {
             format!("node {} of {many}, listening on {}", node.node.0, node.members[node.node.0 as usize - 1].address)
         }
     };
+    // A file that may grow no further is a full disk, and not the end of the process.
+    #[cfg(unix)]
+    let _ignored = hear(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     // Asked for before the first line is printed, so that a signal sent then is already heard.
     let stop = Stop::listen()?;
+    node.listen = options.bind.map(|bind| bind.to_string());
     let house = Arc::new(House::open_with(node, query_memory_bytes)?);
     let doors = Doors::open(house.clone(), sql, http).await?;
     say!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());

@@ -16,7 +16,9 @@
 //!    synced beyond it: it is cut. Anything else that does not check is damage, and refused.
 //! 4. Not told apart: after a crash, a flipped bit in the very last synced batch looks like a torn one and is cut. A replicated
 //!    group gets it back from its other members; a single node does not notice. A log that was closed in order has no such batch.
-//! 5. A full disk loses nothing that was appended, and the log opens on one. The next segment's file is made ahead
+//! 5. Each segment says which was the oldest that is needed beside it, before any older one is let go: a segment that is missing in the
+//!    middle or at the beginning is damage, too. (Not told apart: one that is missing at the end, from one that was never begun.)
+//! 6. A full disk loses nothing that was appended, and the log opens on one. The next segment's file is made ahead
 //!    ([`Log::prepare`]), so that what must not wait has room when the disk has none.
 
 mod disk;

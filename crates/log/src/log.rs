@@ -40,6 +40,8 @@ pub struct Recovered {
     pub records: Vec<(MachineKey, Lsn, Bytes)>,
     /// Bytes cut from the end because they were never acknowledged.
     pub torn: bool,
+    /// The oldest segment that has to be there.
+    oldest: u64,
 }
 
 /// Why the log cannot go on.
@@ -168,6 +170,10 @@ impl Log {
             }
             log.recover_segment(number, &name, last, &mut recovered)?;
         }
+        if numbers.first().is_some_and(|first| *first > recovered.oldest && recovered.oldest > 0) {
+            let file = disk.describe(&segment::name(recovered.oldest));
+            return Err(LogError::Damaged { file, offset: 0, what: "the oldest segment is missing" });
+        }
         for name in names.into_iter().filter(|name| segment::is_spare(name)) {
             let whole = disk.open(&name).and_then(|file| file.len()).map_err(|error| fail(&name, error))?;
             if whole == options.segment_bytes && log.spare.len() < SPARES {
@@ -191,7 +197,7 @@ impl Log {
         let mut bytes = vec![0; file.len().map_err(fail)? as usize];
         file.read_at(0, &mut bytes).map_err(fail)?;
         match segment::preamble(&bytes) {
-            Preamble::Begun(begun) if begun == number => {}
+            Preamble::Begun { number: begun, oldest } if begun == number => to.oldest = to.oldest.max(oldest),
             Preamble::Newer(found) => {
                 return Err(LogError::NewerFormat { file: described, found, known: segment::FORMAT });
             }
@@ -238,7 +244,7 @@ impl Log {
         let unsynced = |source| LogError::Disk { file: self.disk.describe(name), source };
         // A preamble and a seal behind it share a sector: both reach the disk, or neither.
         if begin {
-            segment::write_preamble(file, number).map_err(|source| self.failure(name, source))?;
+            segment::write_preamble(file, number, self.oldest(number)).map_err(|source| self.failure(name, source))?;
         } else {
             file.sync().map_err(unsynced)?;
         }
@@ -246,10 +252,17 @@ impl Log {
         file.sync().map_err(unsynced)
     }
 
+    /// The oldest segment that is in use, when another is begun.
+    fn oldest(&self, begun: u64) -> u64 {
+        self.segments.front().map_or(begun, |segment| segment.number)
+    }
+
     fn failure(&self, name: &str, source: io::Error) -> LogError {
         let file = self.disk.describe(name);
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full { file },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                LogError::Full { file }
+            }
             _ => LogError::Disk { file, source },
         }
     }
@@ -269,7 +282,7 @@ impl Log {
             while length < capacity {
                 length = write_zeros(&file, length, capacity)?;
             }
-            segment::write_preamble(&file, number)?;
+            segment::write_preamble(&file, number, self.oldest(number))?;
             file.sync()?;
             Ok(file)
         };
@@ -434,12 +447,22 @@ impl Log {
     pub fn release(&mut self, key: MachineKey, before: Lsn) -> Result<(), LogError> {
         let released = self.released.entry(key).or_default();
         *released = before.max(*released);
-        while self.segments.len() > 1 {
+        let needed = |segment: &Segment| {
+            let of = |(key, lsn): (&MachineKey, &Lsn)| self.released.get(key).is_none_or(|before| lsn >= before);
+            segment.newest.iter().any(of)
+        };
+        let all = self.segments.len();
+        let free = self.segments.iter().take(all.saturating_sub(1)).take_while(|segment| !needed(segment)).count();
+        if free == 0 {
+            return Ok(());
+        }
+        // What is about to go is not needed any more, says the newest segment, durably: whatever else is missing one day was lost.
+        let (oldest, newest) = (self.segments[free].number, &self.segments[all - 1]);
+        let unsaid = |source| LogError::Disk { file: self.disk.describe(&segment::name(newest.number)), source };
+        segment::write_preamble(&newest.file, newest.number, oldest).map_err(unsaid)?;
+        newest.file.sync().map_err(unsaid)?;
+        for _ in 0..free {
             let oldest = &self.segments[0];
-            let needed = |(key, lsn): (&MachineKey, &Lsn)| self.released.get(key).is_none_or(|before| lsn >= before);
-            if oldest.newest.iter().any(needed) {
-                break;
-            }
             let name = segment::name(oldest.number);
             let free = segment::spare_name(oldest.number);
             let standard = oldest.file.len().is_ok_and(|length| length == self.options.segment_bytes);

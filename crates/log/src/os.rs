@@ -71,7 +71,7 @@ impl Disk for OsDisk {
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
-        free_bytes(&*self.lock)
+        Ok(free_bytes(&*self.lock)?.min(largest_file()))
     }
 
     fn describe(&self, name: &str) -> String {
@@ -83,6 +83,11 @@ impl Disk for OsDisk {
 fn free_bytes(of: impl AsFd) -> io::Result<u64> {
     let found = fstatvfs(of)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// How long this process may make a file (`ulimit -f`).
+fn largest_file() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 struct OsFile {
@@ -112,7 +117,7 @@ impl File for OsFile {
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
-        free_bytes(&self.file)
+        Ok(free_bytes(&self.file)?.min(largest_file().saturating_sub(self.len()?)))
     }
 }
 

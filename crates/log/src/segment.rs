@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 /// The format this code writes; it reads no newer one.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 const MAGIC: &[u8; 8] = b"MERIDLOG";
 /// Where the first record begins.
 pub(crate) const FIRST: u64 = 32;
@@ -122,20 +122,26 @@ pub(crate) fn acknowledged(bytes: &[u8], segment: u64, offset: u64) -> bool {
     false
 }
 
-pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64) -> io::Result<()> {
+/// Writes what a segment begins with. `oldest` is the oldest segment that is needed while this one is the newest: those before it may be gone, it and
+/// those after it may not.
+pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64, oldest: u64) -> io::Result<()> {
     let mut preamble = [0; FIRST as usize];
     preamble[..8].copy_from_slice(MAGIC);
     preamble[8..12].copy_from_slice(&FORMAT.to_le_bytes());
     preamble[12..20].copy_from_slice(&segment.to_le_bytes());
     let checksum = crc32fast::hash(&preamble[..20]);
     preamble[20..24].copy_from_slice(&checksum.to_le_bytes());
+    let before = u32::try_from(segment - oldest).unwrap_or(u32::MAX);
+    preamble[24..28].copy_from_slice(&before.to_le_bytes());
+    let checksum = crc32fast::hash(&preamble[..28]);
+    preamble[28..32].copy_from_slice(&checksum.to_le_bytes());
     file.write_at(0, &preamble)
 }
 
 /// What a segment's preamble says.
 pub(crate) enum Preamble {
-    /// It was begun with this number.
-    Begun(u64),
+    /// It was begun with this number, and needs the segments from `oldest` on: in the first format nobody said.
+    Begun { number: u64, oldest: u64 },
     /// It was written by a newer version of Meridian.
     Newer(u32),
     /// It was never begun, or does not check.
@@ -143,11 +149,17 @@ pub(crate) enum Preamble {
 }
 
 pub(crate) fn preamble(bytes: &[u8]) -> Preamble {
+    // The first checksum stands where every format has it, so that a newer one is known as such.
     if bytes.len() < FIRST as usize || &bytes[..8] != MAGIC || crc32fast::hash(&bytes[..20]) != word(bytes, 20) {
         return Preamble::Unreadable;
     }
+    let number = u64::from(word(bytes, 12)) | (u64::from(word(bytes, 16)) << 32);
     match word(bytes, 8) {
-        FORMAT => Preamble::Begun(u64::from(word(bytes, 12)) | (u64::from(word(bytes, 16)) << 32)),
+        1 => Preamble::Begun { number, oldest: 0 },
+        FORMAT if crc32fast::hash(&bytes[..28]) == word(bytes, 28) => {
+            Preamble::Begun { number, oldest: number.saturating_sub(u64::from(word(bytes, 24))) }
+        }
+        FORMAT => Preamble::Unreadable,
         newer => Preamble::Newer(newer),
     }
 }

@@ -165,10 +165,29 @@ fn a_newer_format_is_refused_with_what_to_do() {
 
 #[test]
 fn a_missing_segment_is_refused() {
-    let (disk, _) = small_log(true);
-    disk.remove("log-00000002").unwrap();
-    let error = open(&disk).map(|_| ()).unwrap_err();
-    assert!(matches!(error, LogError::Damaged { ref file, .. } if file == "log-00000002"), "{error}");
+    for missing in ["log-00000001", "log-00000002"] {
+        let (disk, _) = small_log(true);
+        disk.remove(missing).unwrap();
+        let error = open(&disk).map(|_| ()).unwrap_err();
+        assert!(matches!(error, LogError::Damaged { ref file, .. } if file == missing), "{error}");
+    }
+}
+
+/// The first format did not say which segments are needed.
+#[test]
+fn a_log_of_the_first_format_is_read() {
+    let (disk, all) = small_log(true);
+    for name in disk.list().unwrap().into_iter().filter(|name| name.starts_with("log-")) {
+        let file = disk.open(&name).unwrap();
+        let mut preamble = [0; 32];
+        file.read_at(0, &mut preamble).unwrap();
+        preamble[8] = 1;
+        let sum = crc32fast::hash(&preamble[..20]);
+        preamble[20..24].copy_from_slice(&sum.to_le_bytes());
+        preamble[24..].fill(0);
+        file.write_at(0, &preamble).unwrap();
+    }
+    assert_eq!(open(&disk).unwrap().1, all);
 }
 
 #[test]

@@ -65,6 +65,12 @@ pub(crate) struct Place {
 const ADVICE: &str = "Nothing was repaired or removed: restore the file from a backup, or start this node with an empty data \
                       directory and let it catch up from the others";
 
+/// No room on the disk, or in what this process may use of it.
+fn is_full(kind: std::io::ErrorKind) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Place {
     pub(crate) fn damaged(&self, what: &str) -> StoreError {
         StoreError::Damaged { file: self.file.clone(), what: format!("{what}. {ADVICE}") }
@@ -77,7 +83,7 @@ impl Place {
         }
         let file = self.file.clone();
         match error.into() {
-            redb::Error::Io(error) if error.kind() == std::io::ErrorKind::StorageFull => StoreError::Full { file },
+            redb::Error::Io(error) if is_full(error.kind()) => StoreError::Full { file },
             redb::Error::Corrupted(what) => self.damaged(&what),
             redb::Error::UpgradeRequired(found) => {
                 let what =

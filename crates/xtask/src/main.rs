@@ -6,6 +6,7 @@ mod machine;
 mod pgbench;
 mod server;
 mod soak;
+mod torture;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ enum Verb {
     Bench(bench::Options),
     /// Run campaigns of the simulator of every kind in turn, on new seeds, and write them down.
     Sim(soak::Options),
+    /// Kill, stop and cut off real nodes while clients speak with them, and judge what the clients saw.
+    Torture(torture::Options),
     /// Look how many seeds of the simulator each planted defect takes to be noticed. In release it is ten times as fast.
     Defects(defects::Options),
 }
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Bench(options) => bench::run(&options),
         Verb::Sim(options) => soak::run(&options),
+        Verb::Torture(options) => torture::run(&options),
         Verb::Defects(options) => defects::run_all(&options),
     };
     match done {

@@ -58,7 +58,7 @@ impl Server {
 }
 
 /// A server that is left behind would burn CPU in every later run: it ends when this program does, however that ends.
-fn ends_with_us(command: &mut Command, signal: i32) {
+pub fn ends_with_us(command: &mut Command, signal: i32) {
     // SAFETY: between fork and exec, one call that the kernel allows there.
     unsafe {
         command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {

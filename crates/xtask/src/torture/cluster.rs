@@ -1,0 +1,170 @@
+//! Nodes as processes, with a proxy before each.
+
+use super::proxy::{self, Link};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A file may grow so far on a full disk: no record of the log fits.
+const FULL_BYTES: u64 = 4_096;
+
+/// Where SQL is, for each node that lives.
+pub type Doors = Arc<Mutex<Vec<Option<SocketAddr>>>>;
+
+struct Node {
+    child: Option<Child>,
+    listen: SocketAddr,
+    bind: SocketAddr,
+}
+
+/// The nodes.
+pub struct Cluster {
+    binary: PathBuf,
+    folder: PathBuf,
+    nodes: Vec<Node>,
+    join: String,
+    /// From the first to the second.
+    links: Vec<Vec<Arc<Link>>>,
+    /// Where clients find them.
+    pub doors: Doors,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Cluster {
+    /// Starts all of them.
+    pub fn start(binary: &Path, folder: &Path, count: usize) -> Result<Cluster, String> {
+        let bind = || TcpListener::bind("127.0.0.1:0").map_err(text);
+        let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
+        let address = |listener: &TcpListener| listener.local_addr().map_err(text);
+        // A node's number is its place in the sorted list.
+        proxies.sort_by_key(|listener| address(listener).ok());
+        let links: Vec<Vec<Arc<Link>>> = (0..count).map(|_| (0..count).map(|_| Arc::default()).collect()).collect();
+        let mut nodes = Vec::new();
+        for (at, listener) in proxies.into_iter().enumerate() {
+            let (listen, bind) = (address(&listener)?, address(&bind()?)?);
+            let from_all = links.iter().map(|from| Arc::clone(&from[at])).collect();
+            proxy::stand(listener, bind, from_all);
+            nodes.push(Node { child: None, listen, bind });
+        }
+        let join = nodes.iter().map(|node| node.listen.to_string()).collect::<Vec<_>>().join(",");
+        let doors = Arc::new(Mutex::new(vec![None; count]));
+        let (binary, folder) = (binary.to_owned(), folder.to_owned());
+        let mut cluster = Cluster { binary, folder, nodes, join, links, doors };
+        (0..count).try_for_each(|at| cluster.begin(at))?;
+        Ok(cluster)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// From one node to another.
+    pub fn link(&self, from: usize, to: usize) -> &Link {
+        &self.links[from][to]
+    }
+
+    fn door(&self, at: usize, door: Option<SocketAddr>) {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)[at] = door;
+    }
+
+    /// Starts a node that does not live, and waits until it is ready.
+    pub fn begin(&mut self, at: usize) -> Result<(), String> {
+        if self.nodes[at].child.is_some() {
+            return Ok(());
+        }
+        let Node { listen, bind, .. } = &self.nodes[at];
+        let said = self.folder.join(format!("node{at}.log"));
+        let said = std::fs::File::options().create(true).append(true).open(&said).map_err(text)?;
+        let mut command = Command::new(&self.binary);
+        command.args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]);
+        command.arg(self.folder.join(format!("node{at}")));
+        command.args(["--listen", &listen.to_string(), "--bind", &bind.to_string(), "--join", &self.join]);
+        crate::server::ends_with_us(&mut command, libc::SIGKILL);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn();
+        let mut child = child.map_err(|error| format!("cannot run {}: {error}", self.binary.display()))?;
+        let out = child.stdout.take().ok_or("no output")?;
+        let mut sql = None;
+        let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+        let ready = lines.by_ref().any(|line| {
+            if let Some(url) = line.trim().strip_prefix("sql ") {
+                sql = url.split_once('@').and_then(|(_, rest)| rest.split('/').next()?.parse().ok()).or(sql);
+            }
+            line.starts_with("Ready")
+        });
+        std::thread::spawn(move || lines.for_each(drop));
+        self.nodes[at].child = Some(child);
+        if !ready {
+            return Err(format!("node {} did not get ready: see node{at}.log", at + 1));
+        }
+        self.door(at, sql);
+        Ok(())
+    }
+
+    fn signal(&self, at: usize, signal: i32) {
+        if let Some(child) = &self.nodes[at].child {
+            // SAFETY: a signal to a child that was not waited for yet, so that its number is still its own.
+            unsafe { libc::kill(child.id() as i32, signal) };
+        }
+    }
+
+    /// kill -9, or SIGTERM; it is waited for.
+    pub fn end(&mut self, at: usize, in_order: bool) {
+        self.door(at, None);
+        self.signal(at, if in_order { libc::SIGTERM } else { libc::SIGKILL });
+        if let Some(mut child) = self.nodes[at].child.take() {
+            let _ = child.wait();
+        }
+    }
+
+    /// Stops a node where it is, or lets it go on.
+    pub fn pause(&self, at: usize, paused: bool) {
+        self.signal(at, if paused { libc::SIGSTOP } else { libc::SIGCONT });
+    }
+
+    /// A node's disk is full, or has room.
+    pub fn fill(&self, at: usize, full: bool) {
+        let Some(child) = &self.nodes[at].child else { return };
+        let current = if full { FULL_BYTES } else { libc::RLIM_INFINITY };
+        let limit = libc::rlimit { rlim_cur: current, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the limit outlives the call, and what was is not asked for.
+        unsafe { libc::prlimit(child.id() as i32, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+    }
+
+    /// A node that ended by itself; that is for whoever asks to judge.
+    pub fn died(&mut self) -> Option<(usize, String)> {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            if let Some(Ok(Some(status))) = node.child.as_mut().map(Child::try_wait) {
+                node.child = None;
+                self.door(at, None);
+                return Some((at, status.to_string()));
+            }
+        }
+        None
+    }
+
+    /// Everything is as it should be.
+    pub fn heal(&mut self) -> Result<(), String> {
+        self.links.iter().flatten().for_each(|link| {
+            link.cut(false);
+            link.delay(0);
+        });
+        for at in 0..self.len() {
+            self.fill(at, false);
+            self.pause(at, false);
+            self.begin(at)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        (0..self.len()).for_each(|at| self.end(at, false));
+    }
+}
