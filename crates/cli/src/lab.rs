@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
 use meridian_history::{Status, Transaction, read, timestamps, write};
+use meridian_sim::profile::{Costs, quantile_ms};
 use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Workload, run, shrink};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -79,6 +80,16 @@ pub struct Simulation {
     /// Only these of the faults that are drawn strike, FROM..TO: what a shrunk world prints.
     #[arg(long, value_parser = range, conflicts_with = "seeds")]
     strikes: Option<(u64, u64)>,
+    /// Predict throughput and latency for clusters of so many nodes, from what things cost a core: no faults, no judges.
+    #[arg(long, value_name = "NODES,…", num_args = 0..=1, value_delimiter = ',', default_missing_value = "3,5,9,25,99",
+          value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["seeds", "history", "trace", "sql", "strikes"])]
+    profile: Option<Vec<u32>>,
+    /// Sessions at each node, where something is predicted.
+    #[arg(long, default_value_t = 8, requires = "profile")]
+    sessions: usize,
+    /// Seconds of the world's own time, where something is predicted.
+    #[arg(long, default_value_t = 5, requires = "profile")]
+    seconds: u64,
     /// Write what the clients saw to this file, as `check` reads it.
     #[arg(long, conflicts_with = "seeds")]
     history: Option<PathBuf>,
@@ -237,9 +248,87 @@ impl Simulation {
     /// Runs it.
     pub fn run(&self) -> ExitCode {
         match self.seeds {
+            None if self.profile.is_some() => self.predict(),
             None => self.one(),
             Some((from, to)) => self.campaign(from, to),
         }
+    }
+
+    /// One size after the other.
+    fn predict(&self) -> ExitCode {
+        let workload = match self.workload {
+            Work::One(Workload::Mixed) | Work::All => Workload::RwRegister,
+            Work::One(workload) => workload,
+        };
+        let regions = if self.regions == Regions::Drawn { Regions::Lan } else { self.regions };
+        if !self.json {
+            let Costs { send_ns, receive_ns, local_ns, sync_ns } = Costs::MEASURED;
+            let [send, receive, local, sync] = [send_ns, receive_ns, local_ns, sync_ns].map(|ns| ns as f64 / 1e3);
+            println!(
+                "predicted, not measured: {workload}, {} sessions at each node, one core a node, one group of all nodes, regions {regions}",
+                self.sessions
+            );
+            println!(
+                "a frame costs {send} µs to send and {receive} µs to receive, a local question {local} µs, a batch of the log {sync} µs\n"
+            );
+            println!(
+                "{:>6} {:>12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>14}",
+                "nodes", "committed/s", "write p50", "write p99", "read p50", "read p99", "frames/txn", "busiest core"
+            );
+        }
+        for nodes in self.profile.iter().flatten() {
+            let nodes = *nodes as usize;
+            let options = Options {
+                nodes,
+                clients: self.sessions * nodes,
+                faults: Faults::NONE,
+                workload,
+                regions,
+                profile: Some((Costs::MEASURED, self.seconds)),
+                ..self.options(self.seed)
+            };
+            let report = match judged(options) {
+                Ok(report) => report,
+                Err(why) => {
+                    eprintln!("meridian: {why}");
+                    return ExitCode::FAILURE;
+                }
+            };
+            let Some(profile) = report.profile.filter(|profile| profile.per_second() > 0.0) else {
+                eprintln!("meridian: {nodes} nodes commit nothing within {} s: nobody gets to lead", self.seconds);
+                return ExitCode::FAILURE;
+            };
+            let committed = profile.writes_ns.len() + profile.reads_ns.len();
+            let frames = profile.frames as f64 / committed as f64;
+            let (busiest, part) = profile.busiest();
+            let leads = if report.leader == Some(busiest) { "leader" } else { "other" };
+            let times = [
+                (&profile.writes_ns, 0.5),
+                (&profile.writes_ns, 0.99),
+                (&profile.reads_ns, 0.5),
+                (&profile.reads_ns, 0.99),
+            ];
+            let [write_50, write_99, read_50, read_99] = times.map(|(times, part)| quantile_ms(times, part));
+            if self.json {
+                println!(
+                    "{}",
+                    serde_json::json!({
+                        "nodes": nodes, "sessions": options.clients, "workload": workload.name(), "per_second": profile.per_second(),
+                        "write_ms": {"p50": write_50, "p99": write_99}, "read_ms": {"p50": read_50, "p99": read_99},
+                        "frames_per_transaction": frames, "busiest_core": part, "busiest": leads, "trace_hash": format!("{:016x}", report.trace_hash),
+                    })
+                );
+            } else {
+                let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+                let [write_50, write_99, read_50, read_99] = [write_50, write_99, read_50, read_99].map(ms);
+                let busiest = format!("{leads} {:.0} %", 100.0 * part);
+                println!(
+                    "{nodes:>6} {:>12.0} {write_50:>10} {write_99:>10} {read_50:>10} {read_99:>10} {frames:>11.1} {busiest:>14}",
+                    profile.per_second()
+                );
+            }
+        }
+        ExitCode::SUCCESS
     }
 
     fn one(&self) -> ExitCode {

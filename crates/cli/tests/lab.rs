@@ -59,3 +59,43 @@ fn what_is_no_history_and_no_range_is_refused() {
         assert!(!refused.status.success() && stderr(&refused).contains("FROM..TO"), "{}", stderr(&refused));
     }
 }
+
+#[test]
+fn sizes_are_predicted_and_each_run_is_the_same() {
+    let arguments = ["sim", "--profile", "3", "--seconds", "1", "--sessions", "2", "--json"];
+    let (once, again) = (run(&arguments), run(&arguments));
+    assert!(once.status.success() && stdout(&once) == stdout(&again), "{}{}", stdout(&once), stderr(&once));
+    let told: serde_json::Value = serde_json::from_str(&stdout(&once)).expect("JSON");
+    let [per_second, frames] = [&told["per_second"], &told["frames_per_transaction"]].map(|told| told.as_f64());
+    assert!(per_second.is_some_and(|per_second| (1_000.0..30_000.0).contains(&per_second)), "{told}");
+    assert!(frames.is_some_and(|frames| (3.0..12.0).contains(&frames)), "{told}");
+    let table = run(&["sim", "--profile", "3,5", "--seconds", "1", "--sessions", "1"]);
+    assert!(
+        stdout(&table).contains("predicted, not measured") && stdout(&table).contains("leader"),
+        "{}",
+        stdout(&table)
+    );
+    for (wrong, why) in
+        [(["--profile", "0"], "1..=1000"), (["--profile", "3,many"], "many"), (["--sessions", "3"], "--profile")]
+    {
+        let refused = run(&[&["sim"], &wrong[..]].concat());
+        assert!(!refused.status.success() && stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn campaigns_are_written_down() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ledger = folder.path().join("ledger.jsonl");
+    let path = ledger.to_str().expect("UTF-8");
+    for seeds in ["0..2", "2..3"] {
+        let campaign = run(&["sim", "--seeds", seeds, "--txns", "20", "--faults", "all,lies", "--ledger", path]);
+        assert!(campaign.status.success(), "{}", stderr(&campaign));
+    }
+    let text = std::fs::read_to_string(&ledger).expect("it was written");
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines.len(), &lines[1]["seeds"]), (2, &serde_json::json!([2, 3])));
+    assert_eq!((&lines[0]["verdict"], &lines[0]["wrong"]), (&serde_json::json!("ok"), &serde_json::json!([])));
+    let nowhere = run(&["sim", "--seeds", "0..1", "--txns", "5", "--ledger", "/nonexistent/ledger"]);
+    assert!(!nowhere.status.success() && stderr(&nowhere).contains("ledger"), "{}", stderr(&nowhere));
+}

@@ -24,6 +24,7 @@ mod defects;
 mod faults;
 mod member;
 mod network;
+pub mod profile;
 mod regions;
 mod shrink;
 mod site;
@@ -65,6 +66,8 @@ pub struct Options {
     pub favourite: Option<usize>,
     /// Only these faults strike, by their places in the order in which they are drawn, from the first to before the second; without it, all.
     pub strikes: Option<(u64, u64)>,
+    /// Everything has a price, and is measured for so many seconds of the world's own; without it nothing but what is said takes time.
+    pub profile: Option<(profile::Costs, u64)>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
     /// Hears of what happens, a line each.
@@ -85,6 +88,7 @@ impl Options {
             regions: Regions::Drawn,
             favourite: None,
             strikes: None,
+            profile: None,
             defect: None,
             tell: None,
         }
@@ -119,6 +123,8 @@ pub struct Report {
     pub quiet: (u64, u64),
     /// Why transactions failed, and how many.
     pub failures: BTreeMap<String, u64>,
+    /// What it cost, if that was asked for.
+    pub profile: Option<profile::Profile>,
     /// The node that led at the end.
     pub leader: Option<usize>,
     /// Stands for everything that happened, in order.

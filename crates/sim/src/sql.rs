@@ -11,6 +11,7 @@ use crate::client::{MARK, Seen};
 use crate::site::Handle;
 use crate::workload::{OPENING, Plan, Step};
 use meridian_history::{Op, Status, Value};
+use meridian_machine::sometimes;
 use meridian_sql::{Datum, Engine, Response, Session, SqlError, state};
 use meridian_txn::locking::Site;
 use meridian_txn::{Lock, Mode};
@@ -66,6 +67,12 @@ impl Client<'_> {
         let writes = self.writes;
         if writes {
             self.run(TABLE).await?;
+        }
+        if let Some(schema) = plan.schema {
+            match self.run(schema).await {
+                Ok(_) => sometimes!("the schema changes while others use it"),
+                Err(_) => sometimes!("a change of the schema gives way"),
+            }
         }
         let alone = plan.alone;
         if !alone {

@@ -31,7 +31,8 @@ fn writers(installed: &Installed) -> (BTreeMap<i64, Stamp>, BTreeMap<i64, Stamp>
         for write in writes {
             let last = |stored: &meridian_mvcc::Value| numbers(stored.as_ref()).last().copied();
             match mark(write.key.as_ref()) {
-                Some(mark) => drop(marks.insert(mark, crate::client::stamp(*at))),
+                // An index may have it again, later.
+                Some(mark) => drop(marks.entry(mark).or_insert(crate::client::stamp(*at))),
                 None => {
                     let element = write.value.as_ref().and_then(last);
                     elements.extend(element.map(|element| (element, crate::client::stamp(*at))));

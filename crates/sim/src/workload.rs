@@ -132,7 +132,19 @@ pub(crate) struct Plan {
     pub rows: usize,
     /// One statement and no transaction block around it.
     pub alone: bool,
+    /// A change of the schema before it, in SQL.
+    pub schema: Option<&'static str>,
 }
+
+/// What becomes of the table's schema while others use it. What a statement finds done already it leaves alone.
+const SCHEMA: &[&str] = &[
+    "CREATE INDEX IF NOT EXISTS lab_by_v ON lab (v)",
+    "DROP INDEX IF EXISTS lab_by_v",
+    "ALTER TABLE lab ADD COLUMN IF NOT EXISTS extra int",
+    "ALTER TABLE lab DROP COLUMN IF EXISTS extra",
+    "CREATE TABLE IF NOT EXISTS beside (id int PRIMARY KEY)",
+    "DROP TABLE IF EXISTS beside",
+];
 
 impl Plan {
     /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a mark, and what is one statement is sometimes sent
@@ -145,6 +157,9 @@ impl Plan {
         self.alone = one && self.mark.is_none() && drawing.rng.random_bool(0.5);
         if self.mode == Mode::ReadWrite && !self.alone && self.mark.is_none() {
             self.mark = Some(drawing.number());
+        }
+        if self.mode == Mode::ReadWrite && drawing.rng.random_bool(0.03) {
+            self.schema = Some(SCHEMA[drawing.rng.random_range(0..SCHEMA.len())]);
         }
         self
     }
@@ -223,7 +238,7 @@ impl Drawing<'_> {
         }
         let counts = matches!(workload, Workload::Bank | Workload::Counter | Workload::Monotonic);
         let mark = (counts && !reads).then(|| self.number());
-        Plan { mode, steps, mark, rows: 50, alone: false }
+        Plan { mode, steps, mark, rows: 50, alone: false, schema: None }
     }
 
     fn reading(&mut self, workload: Workload) -> Vec<Step> {
@@ -336,6 +351,6 @@ impl Drawing<'_> {
         if !self.hurries && self.rng.random_bool(0.02) {
             steps.push(Step::Think(3_000_000_000)); // Somebody who went for coffee with locks in hand.
         }
-        Plan { mode, steps, mark: None, rows: 2, alone: false }
+        Plan { mode, steps, mark: None, rows: 2, alone: false, schema: None }
     }
 }

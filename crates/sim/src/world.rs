@@ -9,6 +9,7 @@ use crate::clock::{NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
 use crate::member::{Copy, Life};
 use crate::network::Network;
+use crate::profile::Profile;
 use crate::site::Key;
 use crate::verdict::{Evidence, Installed, Past};
 use crate::{Defect, Faults, Options, Report};
@@ -42,6 +43,8 @@ const EACH: usize = 8;
 const LIE: u64 = 2 * S;
 /// How patient the world is with a node that ends in order.
 const HAND_OVER_PATIENCE: u64 = S;
+/// So many times as many keys where nobody is to meet.
+const MANY_KEYS: u32 = 20_000;
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
@@ -136,6 +139,8 @@ struct Node {
     slow: (u64, u64),
     /// Its processor does something until then; what is for it waits.
     busy_until: u64,
+    /// For how long its core was busy.
+    spent_ns: u64,
     inbox: VecDeque<(Option<Whom>, Event)>,
     /// Its next sync fails.
     sync_fails: bool,
@@ -194,6 +199,8 @@ pub struct World {
     recent: VecDeque<Timestamp>,
     installed: Installed,
     watch: watching::Watch,
+    /// What sessions see while something is measured.
+    measured: Profile,
     /// Nodes whose disks may not hold what was written to them: a minority.
     injured: BTreeMap<usize, injuries::Part>,
     /// Those of them that found out, and nodes that were lost: they never come back.
@@ -236,6 +243,7 @@ impl World {
                 sync_ns: 2 * MS,
                 slow: (0, 0),
                 busy_until: 0,
+                spent_ns: 0,
                 inbox: VecDeque::new(),
                 sync_fails: false,
             }
@@ -256,8 +264,11 @@ impl World {
             nemesis: Nemesis::new(&mut rng, options.faults),
             members: (1..=options.nodes as u32).map(NodeId).collect(),
             clients: (0..options.clients).map(client).collect(),
-            favourite: options.favourite.or_else(|| rng.random_bool(0.15).then(|| rng.random_range(0..options.nodes))),
-            keys: rng.random_range(2..8),
+            favourite: options
+                .favourite
+                .or_else(|| rng.random_bool(0.15).then(|| rng.random_range(0..options.nodes)))
+                .filter(|_| options.profile.is_none()),
+            keys: rng.random_range(2..8) * if options.profile.is_some() { MANY_KEYS } else { 1 },
             // A lease outlives some questions and answers.
             lease_ns: (rng.random_range(400..4_000) * MS).max(10 * options.regions.farthest_ns()),
             options,
@@ -278,6 +289,7 @@ impl World {
             recent: VecDeque::new(),
             installed: Installed::new(),
             watch: watching::Watch::default(),
+            measured: Profile::default(),
             injured: BTreeMap::new(),
             gone: BTreeSet::new(),
             drawn: 0,
@@ -298,8 +310,13 @@ impl World {
                 self.push(0, Some(Whom { node, life: None }), Event::Strobe { reach_ns: LIE, until: u64::MAX });
             }
         }
+        self.push(0, None, Event::Reach);
         for client in 0..self.clients.len() {
             self.push(client as u64 * MS, None, Event::Begin(client));
+        }
+        if let Some((_, seconds)) = self.options.profile {
+            self.measure(seconds);
+            return self.report();
         }
         self.next_fault();
         let enough = self.options.transactions;
@@ -332,6 +349,10 @@ impl World {
             let kept = || workload.judge(&self.history, !lies).map_err(|why| format!("workload {workload}: {why}"));
             self.violation = verdict.and_then(|()| kept()).err();
         }
+        self.report()
+    }
+
+    fn report(self) -> Report {
         Report {
             seed: self.options.seed,
             virtual_ns: self.now() - BEGINNING,
@@ -342,6 +363,7 @@ impl World {
             faulty: self.faulty_transactions,
             quiet: self.quiet_transactions,
             failures: self.failures,
+            profile: self.options.profile.map(|_| self.measured),
             leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| life.replica.is_serving())),
             trace_hash: self.trace,
             events: self.events,
@@ -428,7 +450,7 @@ impl World {
 
     fn take_place(&mut self, whom: Option<Whom>, event: Event) {
         if let Some(Whom { node, .. }) = whom {
-            self.work(node);
+            self.work(node, &event);
         }
         self.events += 1;
         self.note(self.now());

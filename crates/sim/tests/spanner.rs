@@ -99,7 +99,7 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
 
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
-    let (mut committed, mut alone) = (0, 0);
+    let (mut committed, mut alone, mut schema) = (0, 0, 0);
     for seed in 0..40 {
         let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
         let world = Options { workload, sql: true, transactions: 150, ..options(1_000_000 + seed) };
@@ -109,13 +109,15 @@ fn sql_sessions_keep_what_keys_keep() {
         }
         let ok =
             || report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        schema += report.reached.get("the schema changes while others use it").copied().unwrap_or(0);
         committed += ok().count();
         alone += ok().filter(|transaction| transaction.at.is_none()).count();
         if seed < 3 {
             assert_eq!(report.trace_hash, run(world).trace_hash, "the same seed is the same run");
         }
     }
-    println!("{committed} committed, {alone} of them by single statements");
+    println!("{committed} committed, {alone} of them by single statements, {schema} changes of the schema");
+    assert!(schema > 50, "{schema}");
     assert!(committed > 2_000 && alone > 100, "{committed} {alone}");
 }
 

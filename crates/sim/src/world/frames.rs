@@ -3,6 +3,7 @@
 use super::{Event, Whom, World, index};
 use crate::Defect;
 use crate::member;
+use crate::world::processor::Price;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role};
 use meridian_systems::envelope;
 use meridian_systems::spanner::Message;
@@ -35,6 +36,7 @@ impl World {
     }
 
     pub(super) fn carry(&mut self, node: usize, pause_ns: u64, from: Address, to: Address, message: &Message) {
+        self.pay(node, Price::Send);
         let bytes = envelope::write_frame(from, to, message);
         let target = index(to.node);
         for delay in self.network.carry(self.now() + pause_ns, node, target, &mut self.rng) {

@@ -1,6 +1,6 @@
 //! Lives of nodes: they begin, take steps whose effects are carried out, and end.
 
-use super::{Event, MS, S, Whom, World, index};
+use super::{BEGINNING, Event, MS, S, Whom, World, index};
 use crate::Defect;
 use crate::member::{Life, Timing};
 use meridian_clock::Reading;
@@ -39,7 +39,9 @@ impl World {
         let every = self.rng.random_range(50 * MS..500 * MS);
         self.push(every, whom, Event::Settle);
         self.push(S, whom, Event::KeepAlive);
-        self.reach();
+        if self.now() > BEGINNING {
+            self.reach(); // At the beginning all come to life, and are told once.
+        }
         self.perform(node);
     }
 
@@ -169,7 +171,8 @@ impl World {
                         self.push(0, whom, Event::Hear((number, id), Heard::Read { footing, at, deadline }));
                     }
                     _ => {
-                        let after = self.rng.random_range(0..MS);
+                        let longest = if self.options.profile.is_some() { 2 } else { MS };
+                        let after = self.rng.random_range(0..longest);
                         self.push(after, whom, Event::Serve(Box::new(serve)));
                     }
                 }

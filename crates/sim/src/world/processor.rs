@@ -1,6 +1,13 @@
 //! A node's one processor: what is for a node that is busy waits, in order.
 
-use super::{Event, Whom, World};
+use super::{Event, MS, S, Whom, World};
+
+/// Nothing is measured before that: somebody has to lead first.
+const WARM: u64 = 2 * S;
+/// A disk of a data centre makes something durable in a tenth of this to all of it.
+const SYNC: u64 = MS / 2;
+/// A clock of a data centre is as sure as this.
+const HALF_WIDTH: u64 = MS / 10;
 
 impl World {
     /// Whether an event has to wait; then it does.
@@ -32,11 +39,65 @@ impl World {
     }
 
     /// What a node does takes its time.
-    pub(super) fn work(&mut self, node: usize) {
+    pub(super) fn work(&mut self, node: usize, event: &Event) {
         let (now, there) = (self.now(), &mut self.nodes[node]);
         let (step_ns, until) = there.slow;
         if now < until {
             there.busy_until = now + step_ns;
         }
+        if let Some((costs, _)) = self.options.profile {
+            self.spend(
+                node,
+                match event {
+                    Event::Frame { .. } => costs.receive_ns,
+                    Event::Local { .. } | Event::Hear(..) | Event::Serve(_) => costs.local_ns,
+                    Event::Synced => costs.sync_ns,
+                    _ => 0,
+                },
+            );
+        }
     }
+
+    /// A node's core is busy for so much longer.
+    pub(super) fn spend(&mut self, node: usize, cost_ns: u64) {
+        let (now, there) = (self.now(), &mut self.nodes[node]);
+        there.busy_until = there.busy_until.max(now) + cost_ns;
+        there.spent_ns += cost_ns;
+    }
+
+    /// A session of a node asks, or a frame leaves it.
+    pub(super) fn pay(&mut self, node: usize, what: Price) {
+        let Some((costs, _)) = self.options.profile else { return };
+        match what {
+            Price::Send => {
+                self.measured.frames += 1;
+                self.spend(node, costs.send_ns);
+            }
+            Price::Local => self.spend(node, costs.local_ns),
+        }
+    }
+
+    /// Lets sessions do what they do for some seconds, and says what it took.
+    pub(super) fn measure(&mut self, seconds: u64) {
+        // Disks and clocks of a data centre, whatever the seed says: what is asked for is what the code costs.
+        for node in &mut self.nodes {
+            node.sync_ns = SYNC;
+            node.clock.claim(HALF_WIDTH);
+        }
+        self.until(WARM, |_| false);
+        self.measured = Default::default();
+        self.nodes.iter_mut().for_each(|node| node.spent_ns = 0);
+        self.until(seconds * S, |_| false);
+        self.measured.window_ns = seconds * S;
+        self.measured.busy_ns = self.nodes.iter().map(|node| node.spent_ns).collect();
+        self.measured.writes_ns.sort_unstable();
+        self.measured.reads_ns.sort_unstable();
+    }
+}
+
+/// What is paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Price {
+    Send,
+    Local,
 }

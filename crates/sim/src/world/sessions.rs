@@ -6,7 +6,8 @@ use crate::client::Seen;
 use crate::member;
 use crate::site::{Handle, Wish};
 use crate::sql;
-use crate::workload::Drawing;
+use crate::workload::{Drawing, Step};
+use crate::world::processor::Price;
 use meridian_clock::Timestamp;
 use meridian_history::{Status, Transaction};
 use meridian_machine::{Address, Machine, Role};
@@ -37,6 +38,9 @@ impl World {
         let mut plan = drawing.plan(self.options.workload);
         if self.options.sql {
             plan = plan.in_sql(&mut drawing);
+        }
+        if self.options.profile.is_some() {
+            plan.steps.retain(|step| !matches!(step, Step::Think(_)));
         }
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (gateway, engine, desk) =
@@ -72,7 +76,8 @@ impl World {
 
     pub(super) fn poll(&mut self, client: usize) {
         let node = self.clients[client].node;
-        let until = self.nodes[node].paused_until;
+        let busy_until = if self.options.profile.is_some() { self.nodes[node].busy_until } else { 0 };
+        let until = self.nodes[node].paused_until.max(busy_until);
         if until > self.now() {
             return self.push_at(until, None, Event::Poll(client));
         }
@@ -111,6 +116,7 @@ impl World {
                         let from = Address { incarnation, role, ..member::address(me) };
                         let message = Message::Ask(request);
                         if to == me {
+                            self.pay(node, Price::Local);
                             self.tell_heard(me, me, Role::Replica, &message);
                             self.step(node, |replica, now, out| replica.on_message(now, from, message, out));
                         } else {
@@ -148,6 +154,13 @@ impl World {
                 self.recent.pop_front();
             }
         }
+        if self.options.profile.is_some() {
+            let took = self.now() - start;
+            let times =
+                if mode == Mode::ReadWrite { &mut self.measured.writes_ns } else { &mut self.measured.reads_ns };
+            times.extend((status == Status::Ok).then_some(took));
+            return self.push(0, None, Event::Begin(client)); // Closed loop: nothing is kept of it, and nobody rests.
+        }
         match mode {
             _ if seen.ops.is_empty() => {}
             Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => self.past.push((at, seen.ops)),
@@ -170,6 +183,6 @@ impl World {
 
     /// One client at each node writes; the others mostly read.
     pub(super) fn is_reader(&self, client: usize) -> bool {
-        client >= self.nodes.len()
+        self.options.profile.is_none() && client >= self.nodes.len()
     }
 }

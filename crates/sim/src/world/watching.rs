@@ -34,7 +34,7 @@ pub struct Watch {
 impl World {
     /// Whether anybody looks.
     pub(super) fn watches(&self) -> bool {
-        self.options.defect.is_none()
+        self.options.defect.is_none() && self.options.profile.is_none()
     }
 
     /// A snapshot was read.
