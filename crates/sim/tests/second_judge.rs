@@ -1,0 +1,91 @@
+//! Our judge of cycles and another one that shares nothing with it (`adya`, after Elle) say the same, of histories that are right and of spoilt ones.
+
+use adya::{History, Opts, Valid, check};
+use meridian_history::cycles::{self, Model};
+use meridian_history::{Op, Status, Transaction, Value};
+use meridian_machine::planted::Rule;
+use meridian_sim::{Defect, Faults, Options, Workload, run};
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// As Jepsen writes it: an invocation and a completion for each transaction. Each has a process of its own, since its client is in its place in time.
+fn jepsen(history: &[Transaction]) -> String {
+    let ops = |transaction: &Transaction, done: bool| {
+        let op = |op: &Op| match op {
+            Op::Read(key, _) if !done => format!("[\"r\",\"{key}\",null]"),
+            Op::Read(key, Value::List(list)) => format!("[\"r\",\"{key}\",{list:?}]"),
+            Op::Read(key, _) => format!("[\"r\",\"{key}\",[]]"),
+            Op::Append(key, element) => format!("[\"append\",\"{key}\",{element}]"),
+            other => panic!("lists alone: {other:?}"),
+        };
+        transaction.ops.iter().map(op).collect::<Vec<_>>().join(",")
+    };
+    let mut lines: Vec<(u64, u8, String)> = Vec::new();
+    for (process, transaction) in history.iter().enumerate() {
+        let (kind, done) = match transaction.status {
+            Status::Ok => ("ok", true),
+            Status::Fail => ("fail", false),
+            Status::Info => ("info", false),
+        };
+        let line = |kind: &str, ops: String| {
+            let mut line = String::new();
+            let _ = write!(line, "{{\"type\":\"{kind}\",\"process\":{process},\"value\":[{ops}]}}");
+            line
+        };
+        // Who begins when another ends is beside it.
+        lines.push((transaction.start, 0, line("invoke", ops(transaction, false))));
+        lines.push((transaction.end, 1, line(kind, ops(transaction, done))));
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, _, line)| line + "\n").collect()
+}
+
+/// What ours and the other say: true for strictly serializable.
+fn verdicts(options: Options) -> (bool, bool) {
+    let report = run(options);
+    let ours = cycles::judge(&report.history, Model::StrictSerializable).is_ok();
+    let history = History::from_json(&jepsen(&report.history)).expect("it can be read");
+    let strict = Opts { models: vec!["strict-serializable".into()], ..Opts::default() };
+    let theirs = match check(&history, adya::Workload::ListAppend, &strict).valid {
+        Valid::True => true,
+        Valid::False => false,
+        other => panic!("no verdict: {other:?}"),
+    };
+    (ours, theirs)
+}
+
+fn world(seed: u64) -> Options {
+    Options { workload: Workload::ListAppend, ..Options::new(seed) }
+}
+
+#[test]
+fn two_judges_agree_on_what_is_right() {
+    for seed in 0..24 {
+        assert_eq!(verdicts(world(seed)), (true, true), "seed {seed}");
+    }
+}
+
+#[test]
+fn two_judges_agree_on_what_is_wrong() {
+    let defects = [
+        Defect::Rule(Rule::SharedLocksFree),
+        Defect::Rule(Rule::MajorityOffByOne),
+        Defect::ReadOneBefore,
+        Defect::InstalledLate,
+        Defect::SyncLost,
+        Defect::LeaseNotChecked,
+    ];
+    let (mut wrong, mut all) = (0, 0);
+    for defect in defects {
+        for seed in 0..8 {
+            let faults = if defect == Defect::LeaseNotChecked { defect.faults() } else { Faults::ALL };
+            let spoilt = Options { defect: Some(defect), faults, ..world(seed) };
+            // A world that is too broken to end tells no history.
+            let Ok((ours, theirs)) = catch_unwind(AssertUnwindSafe(|| verdicts(spoilt))) else { continue };
+            assert_eq!(ours, theirs, "{} seed {seed}", defect.name());
+            (wrong, all) = (wrong + usize::from(!ours), all + 1);
+        }
+    }
+    println!("{wrong} of {all} histories were wrong, say both");
+    assert!(wrong >= 12 && all - wrong >= 4, "{wrong} of {all}");
+}
