@@ -5,10 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 /// A file may grow so far on a full disk: no record of the log fits.
 const FULL_BYTES: u64 = 4_096;
+
+/// A node is ready within so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where SQL is, for each node that lives.
 pub type Doors = Arc<Mutex<Vec<Option<SocketAddr>>>>;
@@ -89,20 +93,24 @@ impl Cluster {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn();
         let mut child = child.map_err(|error| format!("cannot run {}: {error}", self.binary.display()))?;
         let out = child.stdout.take().ok_or("no output")?;
-        let mut sql = None;
-        let mut lines = BufReader::new(out).lines().map_while(Result::ok);
-        let ready = lines.by_ref().any(|line| {
-            if let Some(url) = line.trim().strip_prefix("sql ") {
-                sql = url.split_once('@').and_then(|(_, rest)| rest.split('/').next()?.parse().ok()).or(sql);
-            }
-            line.starts_with("Ready")
-        });
-        std::thread::spawn(move || lines.for_each(drop));
         self.nodes[at].child = Some(child);
-        if !ready {
-            return Err(format!("node {} did not get ready: see node{at}.log", at + 1));
+        let (said, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut sql = None;
+            // To the end, so that the node never waits for a reader.
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                if let Some(url) = line.trim().strip_prefix("sql ") {
+                    sql = url.split_once('@').and_then(|(_, rest)| rest.split('/').next()?.parse().ok()).or(sql);
+                }
+                if line.starts_with("Ready") {
+                    let _ = said.send(sql);
+                }
+            }
+        });
+        match heard.recv_timeout(PATIENCE) {
+            Ok(sql) => self.door(at, sql),
+            Err(_) => return Err(format!("node {} did not get ready: see node{at}.log", at + 1)),
         }
-        self.door(at, sql);
         Ok(())
     }
 
