@@ -179,7 +179,7 @@ fn every_planted_defect_is_noticed() {
             Defect::Rule(Rule::PromiseNotLogged) => 2195,
             Defect::Rule(Rule::AckBeforeDurable) => 110,
             Defect::Rule(Rule::FloorNotAgreed) => 860,
-            Defect::Rule(Rule::StoreChecksum) => 1225,
+            Defect::Rule(Rule::StoreChecksum) => 455,
             _ => 0,
         };
         let faults = defect.faults();

@@ -14,6 +14,9 @@ use meridian_log::{Disk, MemoryDisk};
 use rand::Rng;
 
 const BLOCK: u64 = 4096;
+/// How many bits of a store flip at once, and how far apart.
+const FLIPS: u64 = 24;
+const STRIDE: u64 = 7 * BLOCK + 611;
 
 /// What of an injured node is injured: if both were, one would mostly be found out before the other mattered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,12 @@ impl World {
         let part: f64 = self.rng.random_range(0.0..1.0);
         let at = (length as f64 * if log { part } else { part * part }) as u64;
         match decay {
-            Decay::Rot => disk.rot(&name, at, 1 << self.rng.random_range(0..8)),
+            Decay::Rot => {
+                let mask = 1 << self.rng.random_range(0..8);
+                // Most of the store's file is no loss: many bits of it flip at once.
+                let times = if log { 1 } else { FLIPS };
+                (0..times).for_each(|time| disk.rot(&name, (at + time * STRIDE) % length, mask));
+            }
             Decay::Misplaced => {
                 let piece = if log { 512 } else { BLOCK };
                 if length < 2 * piece {
