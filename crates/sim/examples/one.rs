@@ -10,6 +10,7 @@ fn main() {
     let workload = arguments.get(2).map_or(Workload::Mixed, |text| text.parse().expect("a workload"));
     let report = run(Options {
         nodes,
+        clients: 2 * nodes,
         workload,
         sql: arguments.len() > 3,
         tell: Some(|line| println!("{line}")),
