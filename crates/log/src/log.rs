@@ -55,8 +55,9 @@ pub enum LogError {
     },
     /// Acknowledged records do not check.
     #[error(
-        "{file} is damaged at byte {offset}: {what}. Nothing was repaired or removed. Restore this file from a backup, or start \
-         this node with an empty data directory and let it catch up from the others"
+        "{file} is damaged at byte {offset}: {what}. Nothing was repaired or removed. A node that is alone: \
+         restore its data directory from a backup. One of several: leave it off, the others go on. Do not empty or set back its \
+         data: it would forget what it has promised them, and a member cannot be replaced in this version"
     )]
     Damaged {
         /// The file.

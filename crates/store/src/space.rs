@@ -114,8 +114,8 @@ impl Space {
     pub fn lacks(&self, position: u64) -> StoreError {
         let what = match self.extent() {
             Ok(extent) => format!(
-                "it ends at entry {} of shard {} of database {}, and the log begins after {position}: restore store and log from the same \
-                 backup, or start this node with an empty data directory and let it catch up from the others",
+                "it ends at entry {} of shard {} of database {}, and the log begins after {position}: a node that is alone needs store and \
+                 log from the same backup; one of several: leave it off, the others go on (a member cannot be replaced in this version)",
                 extent.position, self.shard, self.database
             ),
             Err(error) => error.to_string(),
