@@ -21,9 +21,11 @@ mod graph;
 mod lists;
 mod registers;
 
-use crate::Transaction;
+use crate::{Transaction, Value};
 use graph::Graph;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Bound;
 
 /// What a history is held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,4 +165,17 @@ pub fn judge(history: &[Transaction], model: Model) -> Result<(), Violation> {
         graph.real_time();
     }
     graph.cycle().map_or(Ok(()), |cycle| Err(Violation::Cycle(cycle)))
+}
+
+/// What a scan says of each of these keys: a key of which it shows no row has no value.
+fn shown<'a>(
+    keys: &BTreeSet<&'a String>,
+    low: &'a String,
+    high: &'a String,
+    rows: &'a [(String, Value)],
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let rows: BTreeMap<&String, &Value> = rows.iter().map(|(key, value)| (key, value)).collect();
+    let within = (low < high).then(|| keys.range::<String, _>((Bound::Included(low), Bound::Excluded(high))));
+    let value = move |key: &&'a String| (*key, rows.get(*key).copied().unwrap_or(&Value::Nothing));
+    within.into_iter().flatten().map(value)
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) struct Graph<'a> {
     history: &'a [Transaction],
     model: Model,
-    graph: DiGraph<(), (Why, Option<String>)>,
+    graph: DiGraph<(), (Why, Option<&'a str>)>,
 }
 
 impl<'a> Graph<'a> {
@@ -24,14 +24,14 @@ impl<'a> Graph<'a> {
         Graph { history, model, graph }
     }
 
-    pub(super) fn relate(&mut self, from: Option<usize>, to: Option<usize>, why: Why, key: &str) {
+    pub(super) fn relate(&mut self, from: Option<usize>, to: Option<usize>, why: Why, key: &'a str) {
         let (Some(from), Some(to)) = (from, to) else { return };
         if from == to {
             return;
         }
         let all = self.history.len();
         let mut add = |from: usize, to: usize| {
-            self.graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), (why, Some(key.to_owned())));
+            self.graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), (why, Some(key)));
         };
         match (self.model, why) {
             (Model::ReadCommitted, Why::Rw) => {}
@@ -46,7 +46,7 @@ impl<'a> Graph<'a> {
 
     /// Two read the same and wrote: each precedes the other, as it did not see the other's write. Snapshot isolation, which suffers that, says
     /// that one of the writes came first; whichever it was, the other should have seen it.
-    pub(super) fn one_is_lost(&mut self, one: usize, other: usize, key: &str) {
+    pub(super) fn one_is_lost(&mut self, one: usize, other: usize, key: &'a str) {
         if self.model == Model::SnapshotIsolation && one < other {
             self.relate(Some(one), Some(other), Why::Ww, key);
         }
@@ -129,8 +129,8 @@ impl<'a> Graph<'a> {
             let Some((source, target)) = self.graph.edge_endpoints(*edge) else { continue };
             from = transaction(source).or(from);
             if let (Some(one), Some(to)) = (from, transaction(target)) {
-                let (why, key) = self.graph[*edge].clone();
-                edges.push(Edge { from: one.clone(), to: to.clone(), why, key });
+                let (why, key) = self.graph[*edge];
+                edges.push(Edge { from: one.clone(), to: to.clone(), why, key: key.map(str::to_owned) });
             }
         }
         edges

@@ -12,8 +12,11 @@ struct Use<'a> {
     written: Vec<&'a Value>,
 }
 
+/// Who used a register.
+type Users<'a> = BTreeMap<usize, Use<'a>>;
+
 /// Relates all who read or wrote registers.
-pub(super) fn relate(history: &[Transaction], graph: &mut Graph<'_>) -> Result<(), Violation> {
+pub(super) fn relate<'a>(history: &'a [Transaction], graph: &mut Graph<'a>) -> Result<(), Violation> {
     let ops = || history.iter().flat_map(|transaction| &transaction.ops);
     let mut keys: BTreeSet<&String> = BTreeSet::new();
     for op in ops() {
@@ -26,9 +29,13 @@ pub(super) fn relate(history: &[Transaction], graph: &mut Graph<'_>) -> Result<(
             keys.remove(key);
         }
     }
-    let uses: Vec<BTreeMap<&String, Use<'_>>> =
-        history.iter().map(|transaction| used(transaction, &keys)).collect::<Result<_, _>>()?;
-    keys.into_iter().try_for_each(|key| register(history, &uses, key, graph))
+    let mut registers: BTreeMap<&String, Users<'a>> = BTreeMap::new();
+    for (at, transaction) in history.iter().enumerate() {
+        for (key, used) in used(transaction, &keys)? {
+            registers.entry(key).or_default().insert(at, used);
+        }
+    }
+    registers.iter().try_for_each(|(key, users)| register(history, users, key, graph))
 }
 
 fn used<'a>(
@@ -57,9 +64,8 @@ fn used<'a>(
             Op::Read(key, value) if keys.contains(key) => read(&mut uses, key, value)?,
             Op::Write(key, value) if keys.contains(key) => uses.entry(key).or_default().written.push(value),
             Op::Scan(low, high, rows) => {
-                for key in keys.iter().filter(|key| low <= **key && **key < high) {
-                    let found = rows.iter().find(|(name, _)| name == *key);
-                    read(&mut uses, key, found.map_or(&Value::Nothing, |(_, value)| value))?;
+                for (key, value) in super::shown(keys, low, high, rows) {
+                    read(&mut uses, key, value)?;
                 }
             }
             Op::Read(..) | Op::Write(..) | Op::Append(..) => {}
@@ -70,18 +76,17 @@ fn used<'a>(
 
 fn register<'a>(
     history: &[Transaction],
-    uses: &[BTreeMap<&'a String, Use<'a>>],
-    key: &'a String,
-    graph: &mut Graph<'_>,
+    users: &Users<'a>,
+    key: &'a str,
+    graph: &mut Graph<'a>,
 ) -> Result<(), Violation> {
     let boxed = |at: usize| Box::new(history[at].clone());
-    let of = || uses.iter().enumerate().filter_map(|(at, used)| Some((at, used.get(key)?)));
     let mut writers: BTreeMap<i64, usize> = BTreeMap::new();
     let mut deleted = false;
-    for (at, used) in of() {
+    for (at, used) in users {
         for value in &used.written {
             match value {
-                Value::Number(number) if writers.insert(*number, at).is_some() => return Ok(()), // It names nobody.
+                Value::Number(number) if writers.insert(*number, *at).is_some() => return Ok(()), // It names nobody.
                 Value::Number(_) => {}
                 _ => deleted = true,
             }
@@ -90,13 +95,13 @@ fn register<'a>(
     // Whom a value is from; `None` of what stood there at first.
     let writer = |at: usize, value: &Value| match value {
         Value::Number(number) => match writers.get(number) {
-            None => Err(Violation::Garbage { key: key.clone(), element: *number, reader: boxed(at) }),
+            None => Err(Violation::Garbage { key: key.to_owned(), element: *number, reader: boxed(at) }),
             Some(writer) if history[*writer].status == Status::Fail => {
                 let (writer, reader) = (boxed(*writer), boxed(at));
-                Err(Violation::AbortedRead { key: key.clone(), element: *number, writer, reader })
+                Err(Violation::AbortedRead { key: key.to_owned(), element: *number, writer, reader })
             }
-            Some(writer) if uses[*writer][key].written.last() != Some(&value) && *writer != at => {
-                Err(Violation::IntermediateRead { key: key.clone(), writer: boxed(*writer), reader: boxed(at) })
+            Some(writer) if users[writer].written.last() != Some(&value) && *writer != at => {
+                Err(Violation::IntermediateRead { key: key.to_owned(), writer: boxed(*writer), reader: boxed(at) })
             }
             Some(writer) => Ok(Some(*writer)),
         },
@@ -104,28 +109,30 @@ fn register<'a>(
     };
     // Who read a value and wrote another; after nothing, whoever wrote, unless it may stand for a deletion.
     let mut after: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
-    for (at, used) in of().filter(|(at, used)| history[*at].status == Status::Ok && !used.written.is_empty()) {
+    let happened = |at: usize| history[at].status == Status::Ok;
+    for (at, used) in users.iter().filter(|(at, used)| happened(**at) && !used.written.is_empty()) {
         match used.read {
-            Some(Value::Nothing) | None if !deleted => after.entry(None).or_default().push(at),
+            Some(Value::Nothing) | None if !deleted => after.entry(None).or_default().push(*at),
             Some(value) => {
-                if let Some(before) = writer(at, value)? {
-                    after.entry(Some(before)).or_default().push(at);
-                    if !deleted {
-                        after.entry(None).or_default().push(at);
+                if let Some(before) = writer(*at, value)? {
+                    after.entry(Some(before)).or_default().push(*at);
+                    // Of whom it read from, the same is said, if he surely wrote.
+                    if !deleted && !happened(before) {
+                        after.entry(None).or_default().push(*at);
                     }
                 }
             }
             None => {}
         }
     }
-    for (at, used) in of() {
+    for (at, used) in users.iter().map(|(at, used)| (*at, used)) {
         let Some(value) = used.read else { continue };
         let from = writer(at, value)?;
         graph.relate(from, Some(at), Why::Wr, key);
         for next in after.get(&from).into_iter().flatten().filter(|next| **next != at) {
             graph.relate(Some(at), Some(*next), Why::Rw, key);
             graph.relate(from, Some(*next), Why::Ww, key);
-            if !used.written.is_empty() && uses[*next][key].read == used.read {
+            if !used.written.is_empty() && users[next].read == used.read {
                 graph.one_is_lost(at, *next, key);
             }
         }
