@@ -104,6 +104,9 @@ async fn health(State(watched): State<Arc<Watched>>) -> Response {
     let stopping = *watched.stopping.borrow();
     let (code, status) = match (stopping, watched.house.serves().await) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        (false, false) if !watched.house.status().to_meet.is_empty() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: a new cluster begins when all its members have met once")
+        }
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: is a majority of the nodes up?"),
         (false, true) => (StatusCode::OK, "ok"),
     };

@@ -194,6 +194,11 @@ impl House {
         self.node.status()
     }
 
+    /// Comes back, with the reason, once it turns out that this node lost what it had promised to others: it should end.
+    pub async fn is_a_stranger(&self) -> String {
+        self.node.is_a_stranger().await
+    }
+
     /// What the node knows of the time.
     pub fn clock(&self) -> ClockLine {
         ClockLine { half_width_ns: self.status().clock.half_width_ns(), source: self.source }

@@ -136,19 +136,28 @@ async fn serve(options: Options) -> Result<(), String> {
     // Asked for before the first line is printed, so that a signal sent then is already heard.
     let stop = Stop::listen()?;
     node.listen = options.bind.map(|bind| bind.to_string());
+    let addresses: Vec<String> = node.members.iter().map(|member| member.address.clone()).collect();
     let house = Arc::new(House::open_with(node, query_memory_bytes)?);
     let doors = Doors::open(house.clone(), sql, http).await?;
     say!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
     say!("  sql    postgresql://root@{}/meridian", doors.sql);
     say!("  http   http://{}/health  /metrics", doors.http);
     say!("  {}", house.clock());
+    let to_meet: Vec<&str> =
+        house.status().to_meet.iter().map(|node| addresses[node.0 as usize - 1].as_str()).collect();
+    if !to_meet.is_empty() {
+        say!("  new    a new cluster begins when all its members have met once: yet to meet {}", to_meet.join(" and "));
+    }
     say!("Ready. Ctrl-C or SIGTERM stops it; commits under way finish first.");
-    let why = stop.wait().await;
+    let (why, refused) = tokio::select! {
+        signal = stop.wait() => (signal, None),
+        stranger = house.is_a_stranger() => ("Not admitted to the cluster", Some(stranger)),
+    };
     say!("{why}: finishing what is under way …");
     doors.close().await;
     house.close();
     say!("Stopped.");
-    Ok(())
+    refused.map_or(Ok(()), Err)
 }
 
 /// Who this node is. A cluster is the list of its members, the same for each of them: a node's number is its place in

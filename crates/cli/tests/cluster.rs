@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 struct Cluster {
-    folder: tempfile::TempDir,
-    addresses: Vec<String>,
+    /// First, so that they end before their folder does.
     nodes: Vec<Option<Started>>,
+    addresses: Vec<String>,
+    folder: tempfile::TempDir,
 }
 
 impl Cluster {
@@ -85,6 +86,37 @@ fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+#[test]
+fn a_member_that_lost_its_folder_ends_and_says_why_even_if_the_others_restarted() {
+    let mut cluster = Cluster::start();
+    sql(cluster.node(0), "create table t (id int primary key)");
+    (0..3).for_each(|at| cluster.kill(at));
+    std::fs::remove_dir_all(cluster.folder.path().join("2")).expect("its folder is there");
+    cluster.restart(0);
+    let (folder, join) = (cluster.folder.path().join("2"), cluster.addresses.join(","));
+    let arguments = ["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--listen", &cluster.addresses[2]];
+    let output = meridian().args(arguments).args(["--join", &join, "--data"]).arg(folder).output().expect("it runs");
+    let said = stderr(&output);
+    assert!(!output.status.success() && said.contains("remembers this node with another disk"), "{said}");
+    assert!(stdout(&output).contains("yet to meet"), "{}", stdout(&output));
+    cluster.restart(1);
+    sql(cluster.node(1), "insert into t values (1)");
+}
+
+#[test]
+fn a_new_cluster_waits_for_all_its_members_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let addresses = free_addresses(3);
+    let open = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &addresses.join(","));
+    let two = [open(0), open(1)];
+    let health = two[0].get("/health");
+    assert!(health.contains("503") && health.contains("all its members have met once"), "{health}");
+    let third = open(2);
+    sql(&third, "create table t (id int primary key)");
+    drop(third);
+    sql(&two[1], "insert into t values (1)");
 }
 
 #[test]

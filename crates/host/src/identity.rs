@@ -1,19 +1,23 @@
 //! Who a data folder belongs to.
 //!
-//! The file `identity` names the format, the cluster, the node and the members, and counts the node's lives; the count is on disk
-//! before a life begins, so that a message for an earlier life is recognised. The file `lock` is held while a process uses the
+//! The file `identity` names the format, the cluster, the node and the members, counts the node's lives, and remembers whom the node has met. The
+//! count is on disk before a life begins, so that a message for an earlier life is recognised. The file `lock` is held while a process uses the
 //! folder. A folder of another cluster, of a newer format, or in use is refused by name, and so is one with a flipped byte.
 
 use meridian_machine::{Incarnation, NodeId};
-use meridian_placement::{Member, Members, MembersError};
+use meridian_placement::{Acquaintances, DiskId, Greeting, Member, Members, MembersError, Stranger};
 use minicbor::{Decode, Encode};
+use parking_lot::Mutex;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The newest format of a data folder that this program knows.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+/// Disks had no numbers then.
+const WITHOUT_NUMBERS: u32 = 1;
 const MAGIC: &[u8; 16] = b"meridian folder\n";
 
 /// Why a node does not open. Every message names the file and what to do.
@@ -114,6 +118,20 @@ struct Stored {
     members: Vec<Member>,
     #[n(3)]
     incarnation: Incarnation,
+    /// Missing in what was written before disks had numbers.
+    #[n(4)]
+    acquaintances: Option<Acquaintances>,
+}
+
+/// Why one does not speak with another.
+#[derive(Debug, thiserror::Error)]
+pub enum NotMet {
+    /// It is not who it was.
+    #[error(transparent)]
+    Stranger(#[from] Stranger),
+    /// It cannot be remembered.
+    #[error("cannot remember whom this node has met: {0}")]
+    Disk(#[from] io::Error),
 }
 
 /// A node's identity, and the lock on its folder while it lives.
@@ -121,11 +139,23 @@ struct Stored {
 pub struct Identity {
     /// The cluster.
     pub cluster: u128,
+    /// The node.
+    pub me: NodeId,
     /// This life of the node.
     pub incarnation: Incarnation,
-    /// True if the folder was empty before.
-    pub newborn: bool,
-    _lock: Option<File>,
+    /// The other members.
+    pub others: Vec<NodeId>,
+    acquaintances: Mutex<Acquaintances>,
+    /// What they say of it, for those who ask often.
+    admitted: AtomicBool,
+    folder: Option<Folder>,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    stored: Stored,
+    _lock: File,
 }
 
 /// Every member derives the same number from the same list, so that nobody has to hand one out.
@@ -142,10 +172,28 @@ fn cluster_of(members: &Members) -> u128 {
     })
 }
 
+fn others(node: NodeId, members: &Members) -> Vec<NodeId> {
+    members.nodes().into_iter().filter(|other| *other != node).collect()
+}
+
+/// A number that no other disk has; never 0.
+fn draw() -> io::Result<DiskId> {
+    let number = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(DiskId(number.max(1)))
+}
+
 impl Identity {
-    /// The identity of a node that keeps nothing: its life begins and ends with the process.
-    pub fn in_memory(members: &Members) -> Self {
-        Identity { cluster: cluster_of(members), incarnation: Incarnation(1), newborn: true, _lock: None }
+    /// The identity of a node that keeps nothing: its life begins and ends with the process, and the next one is a stranger to those who knew it.
+    pub fn in_memory(node: NodeId, members: &Members) -> io::Result<Self> {
+        Ok(Identity {
+            cluster: cluster_of(members),
+            me: node,
+            incarnation: Incarnation(1),
+            others: others(node, members),
+            acquaintances: Mutex::new(Acquaintances::of_newborn(draw()?)),
+            admitted: AtomicBool::new(false),
+            folder: None,
+        })
     }
 
     /// Opens a folder, or makes it this node's, and counts one more life.
@@ -153,18 +201,20 @@ impl Identity {
         fs::create_dir_all(folder).map_err(|error| OpenError::File { path: folder.into(), error })?;
         let lock = lock(folder)?;
         let path = folder.join("identity");
+        let of_file = |error| OpenError::File { path: path.clone(), error };
+        let disk = draw().map_err(of_file)?;
         let wanted = Stored {
             cluster: cluster_of(members).to_be_bytes(),
             node,
             members: members.iter().cloned().collect(),
             incarnation: Incarnation(0),
+            acquaintances: Some(Acquaintances::of_newborn(disk)),
         };
         let found = match fs::read(&path) {
             Ok(bytes) => Some(read(&path, &bytes)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(OpenError::File { path, error }),
+            Err(error) => return Err(of_file(error)),
         };
-        let newborn = found.is_none();
         let mut stored = found.unwrap_or_else(|| wanted.clone());
         if stored.cluster != wanted.cluster {
             let addresses: Vec<&str> = stored.members.iter().map(|member| &*member.address).collect();
@@ -180,13 +230,61 @@ impl Identity {
             return Err(OpenError::Other { path, what });
         }
         stored.incarnation.0 += 1;
-        write(folder, &path, &stored).map_err(|error| OpenError::File { path, error })?;
+        let acquaintances = stored.acquaintances.get_or_insert_with(|| Acquaintances::of_veteran(disk)).clone();
+        write(folder, &path, &stored).map_err(of_file)?;
         Ok(Identity {
             cluster: u128::from_be_bytes(stored.cluster),
+            me: node,
             incarnation: stored.incarnation,
-            newborn,
-            _lock: Some(lock),
+            others: others(node, members),
+            admitted: AtomicBool::new(acquaintances.admitted()),
+            acquaintances: Mutex::new(acquaintances),
+            folder: Some(Folder { path: folder.into(), stored, _lock: lock }),
         })
+    }
+
+    /// What is said to another member.
+    pub fn greeting(&self, to: NodeId) -> Greeting {
+        self.acquaintances.lock().greeting(self.incarnation, to)
+    }
+
+    /// Another member's greeting. When this comes back, what has to be remembered of it is durable.
+    pub fn hear(&self, from: NodeId, greeting: Greeting) -> Result<(), NotMet> {
+        self.change(|acquaintances| {
+            let new = acquaintances.hear(from, greeting)?;
+            Ok(acquaintances.admit(&self.others) || new)
+        })
+    }
+
+    /// What the node needs is there: who is alone takes part from now on.
+    pub fn begin(&self) -> Result<(), NotMet> {
+        self.change(|acquaintances| Ok(acquaintances.admit(&self.others)))
+    }
+
+    /// Whether this node takes part in the cluster.
+    pub fn admitted(&self) -> bool {
+        self.admitted.load(Ordering::Acquire)
+    }
+
+    /// Whom a new member has still to meet before it takes part.
+    pub fn to_meet(&self) -> Vec<NodeId> {
+        let acquaintances = self.acquaintances.lock();
+        if acquaintances.admitted() { Vec::new() } else { acquaintances.strange_to(&self.others) }
+    }
+
+    /// Changes what is remembered: on the disk first, if that says that it matters.
+    fn change(&self, change: impl FnOnce(&mut Acquaintances) -> Result<bool, Stranger>) -> Result<(), NotMet> {
+        let mut acquaintances = self.acquaintances.lock();
+        let mut changed = acquaintances.clone();
+        if change(&mut changed)?
+            && let Some(Folder { path, stored, .. }) = &self.folder
+        {
+            let stored = Stored { acquaintances: Some(changed.clone()), ..stored.clone() };
+            write(path, &path.join("identity"), &stored)?;
+        }
+        self.admitted.store(changed.admitted(), Ordering::Release);
+        *acquaintances = changed;
+        Ok(())
     }
 }
 
@@ -213,7 +311,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
         return Err(damaged("its checksum does not fit"));
     }
     match u32::from_le_bytes(*format) {
-        FORMAT => {}
+        FORMAT | WITHOUT_NUMBERS => {}
         format => return Err(OpenError::NewerFormat { path: path.into(), format }),
     }
     minicbor::decode(body).map_err(|error| damaged(&error.to_string()))
@@ -252,8 +350,44 @@ mod tests {
         let members = members(&["a:1", "b:2"]);
         for life in 1..4 {
             let identity = Identity::open(folder.path(), NodeId(1), &members).unwrap();
-            assert_eq!((identity.incarnation, identity.newborn), (Incarnation(life), life == 1));
+            assert_eq!(identity.incarnation, Incarnation(life));
         }
+    }
+
+    #[test]
+    fn whom_a_node_has_met_is_remembered_in_its_next_life() {
+        let folder = tempfile::tempdir().unwrap();
+        let members = members(&["a:1", "b:2"]);
+        let open = || Identity::open(folder.path(), NodeId(1), &members).unwrap();
+        let node = open();
+        assert_eq!((node.admitted(), node.to_meet()), (false, vec![NodeId(2)]));
+        let (disk, life) = (DiskId(7), Incarnation(1));
+        node.hear(NodeId(2), Greeting { disk, life, yours: None }).unwrap();
+        assert!(!node.admitted() && node.greeting(NodeId(2)).yours == Some(disk));
+        let mine = node.greeting(NodeId(2)).disk;
+        node.hear(NodeId(2), Greeting { disk, life, yours: Some(mine) }).unwrap();
+        assert!(node.admitted() && node.to_meet().is_empty());
+        drop(node);
+        let node = open();
+        assert!(node.admitted() && node.greeting(NodeId(2)).disk == mine);
+        let other = node.hear(NodeId(2), Greeting { disk: DiskId(8), life, yours: None });
+        assert!(matches!(other, Err(NotMet::Stranger(Stranger::Other(NodeId(2))))));
+    }
+
+    #[test]
+    fn a_folder_from_before_disks_had_numbers_is_gone_on_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let members = members(&["a:1", "b:2"]);
+        drop(Identity::open(folder.path(), NodeId(1), &members).unwrap());
+        let path = folder.path().join("identity");
+        let mut stored = read(&path, &fs::read(&path).unwrap()).unwrap();
+        stored.acquaintances = None;
+        write(folder.path(), &path, &stored).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[MAGIC.len()] = WITHOUT_NUMBERS as u8;
+        fs::write(&path, bytes).unwrap();
+        let node = Identity::open(folder.path(), NodeId(1), &members).unwrap();
+        assert!(node.admitted() && node.incarnation == Incarnation(2));
     }
 
     #[test]

@@ -328,7 +328,7 @@ mod tests {
     }
 
     const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
-    const SMALL: Options = Options { segment_bytes: 64 << 10 };
+    const SMALL: Options = Options { segment_bytes: 64 << 10, existed: false };
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn told() -> (Arc<dyn Durable>, mpsc::Receiver<u64>) {

@@ -1,7 +1,7 @@
 //! A node: one process's part of a cluster.
 //!
 //! ```text
-//!   folder/identity   who it belongs to, and how many lives it had
+//!   folder/identity   who it belongs to, how many lives it had, and whom it has met
 //!   folder/lock       held while a process uses it
 //!   folder/log/       the one log of all machines
 //!   folder/store/     the engine
@@ -128,6 +128,8 @@ pub struct Status {
     pub log: JournalCounters,
     /// True while the disk has no room for writes.
     pub disk_full: bool,
+    /// Whom the node has still to meet before it takes part: a new cluster begins when all members have met once.
+    pub to_meet: Vec<NodeId>,
     /// Shards that this node was sent whole, because the log did not reach back.
     pub copies_received: u64,
 }
@@ -195,7 +197,7 @@ impl Wake for Sweeper {
 /// A node that runs.
 pub struct Node {
     options: Options,
-    identity: Identity,
+    identity: Arc<Identity>,
     plumbing: Arc<Plumbing>,
     directory: Arc<Directory>,
     peers: Arc<OnceLock<Arc<Peers>>>,
@@ -280,9 +282,7 @@ impl Node {
     fn meet(&self, members: &Members, listener: TcpListener) -> std::io::Result<()> {
         let others = members.iter().filter(|member| member.node != self.options.node);
         let options = PeersOptions {
-            cluster: self.identity.cluster,
-            me: self.options.node,
-            incarnation: self.identity.incarnation,
+            identity: Arc::clone(&self.identity),
             others: others.map(|member| (member.node, member.address.clone())).collect(),
             queue_bytes: 64 << 20,
             frame_bytes: 64 << 20,
@@ -386,7 +386,18 @@ impl Node {
             shards: shards.collect(),
             log: self.plumbing.journal.counters(),
             disk_full: self.plumbing.journal.is_full(),
+            to_meet: self.identity.to_meet(),
             copies_received: self.transfers.get().map_or(0, |transfers| transfers.received()),
+        }
+    }
+
+    /// Comes back, with the reason, once it turns out that others remember this node with another disk: it cannot take part, and should end.
+    pub async fn is_a_stranger(&self) -> String {
+        let Some(peers) = self.peers.get() else { return std::future::pending().await };
+        let mut told = peers.stranger();
+        match told.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -439,25 +450,28 @@ impl Drop for Node {
 }
 
 /// What a folder holds: who the node is, its engine, its log, and the records in it.
-type Restored = (Identity, Arc<dyn Store>, Journal, Records);
+type Restored = (Arc<Identity>, Arc<dyn Store>, Journal, Records);
 
 fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> {
     let Some(folder) = &options.data else {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        return Ok((Identity::in_memory(members), store, Journal::in_memory(), BTreeMap::new()));
+        let identity =
+            Identity::in_memory(options.node, members).map_err(|error| OpenError::Options(error.to_string()))?;
+        return Ok((Arc::new(identity), store, Journal::in_memory(), BTreeMap::new()));
     };
     let identity = Identity::open(folder, options.node, members)?;
     let path = folder.join("store");
     let store = RedbStore::open(&disk(&path)?, options.cache_bytes).map_err(|error| of_store(&path, error))?;
     let path = folder.join("log");
-    let log_options = meridian_log::Options { segment_bytes: options.log_segment_bytes };
+    let log_options = meridian_log::Options { segment_bytes: options.log_segment_bytes, existed: identity.admitted() };
     let (log, recovered) = Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
+    identity.begin().map_err(|why| OpenError::Options(why.to_string()))?;
     let mut records: Records = BTreeMap::new();
     for (key, _, bytes) in recovered.records {
         records.entry(key).or_default().push(bytes);
     }
     let journal = Journal::start(log).map_err(|error| OpenError::File { path: "a thread".into(), error })?;
-    Ok((identity, Arc::new(store), journal, records))
+    Ok((Arc::new(identity), Arc::new(store), journal, records))
 }
 
 /// One of several nodes listens for the others; a node that is alone does not.

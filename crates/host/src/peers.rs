@@ -4,9 +4,11 @@
 //! be lost, never altered, and frames of one connection keep their order; everything above is built for that.
 //!
 //! ```text
-//!   hello:  "MERIDIAN" version:u16 cluster:u128 from:u32 incarnation:u32 to:u32 crc:u32     each side sends one
-//!   frame:  length:u32 crc:u32 payload                                                       integers little-endian
+//!   hello:  "MERIDIAN" version:u16 cluster:u128 from:u32 to:u32 life:u32 disk:u64 yours:u64 crc:u32     each side sends one
+//!   frame:  length:u32 crc:u32 payload                                                                  integers little-endian
 //! ```
+//!
+//! `yours` is the other's disk, as this node remembers it; 0 if they have never met.
 //!
 //! Whoever has something to say writes it on his own thread as far as the socket takes it; what is left goes to the link's writer
 //! thread, and what others say meanwhile is coalesced into the next write.
@@ -15,13 +17,16 @@
 //! 1. A link's queue is bounded in bytes; what does not fit is dropped and counted, and so is what is said while not connected.
 //! 2. A frame with a deadline leaves only while the clock's latest is before it.
 //! 3. Memory for a frame grows as its bytes arrive, never by the announced length, and never above the limit.
-//! 4. A connection that says anything wrong (cluster, version, checksum, length, an earlier life) is closed with a reason in the
+//! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an earlier life) is closed with a reason in the
 //!    log; nothing else notices.
+//! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing else.
 //!
 //! Not yet here: TLS, and room in a full queue set aside for votes and heartbeats.
 
 use crate::clock::Clock;
+use crate::identity::{Identity, NotMet};
 use meridian_machine::{Incarnation, NodeId};
+use meridian_placement::{DiskId, Greeting, Stranger};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::SendFlags;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,11 +35,12 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 
 const MAGIC: &[u8; 8] = b"MERIDIAN";
 /// The version of the frames. Nodes of different versions do not speak.
-pub const VERSION: u16 = 1;
-const HELLO_BYTES: usize = 42;
+pub const VERSION: u16 = 2;
+const HELLO_BYTES: usize = 58;
 const HEADER_BYTES: usize = 8;
 const COALESCE_BYTES: usize = 256 << 10;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
@@ -42,14 +48,10 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the peers of a node agree on.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PeersOptions {
-    /// The cluster: nodes of another are refused.
-    pub cluster: u128,
-    /// This node.
-    pub me: NodeId,
-    /// Its life.
-    pub incarnation: Incarnation,
+    /// This node, and whom it has met.
+    pub identity: Arc<Identity>,
     /// Where the others are.
     pub others: BTreeMap<NodeId, String>,
     /// What one link may hold back.
@@ -69,7 +71,8 @@ pub struct Peers {
     options: PeersOptions,
     clock: Arc<Clock>,
     links: BTreeMap<NodeId, Arc<Link>>,
-    lives: Mutex<BTreeMap<NodeId, Incarnation>>,
+    /// Why this node cannot take part, if another member remembers it with another disk.
+    stranger: watch::Sender<Option<String>>,
     heard: Mutex<Vec<TcpStream>>,
     /// How many connections each node speaks on to this one.
     speaking: Mutex<BTreeMap<NodeId, usize>>,
@@ -118,7 +121,7 @@ impl Peers {
             options,
             clock,
             links,
-            lives: Mutex::default(),
+            stranger: watch::Sender::new(None),
             heard: Mutex::default(),
             speaking: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -146,6 +149,7 @@ impl Peers {
         let mut state = link.state.lock();
         let bytes = payload.len() + HEADER_BYTES;
         if state.stream.is_none()
+            || !self.options.identity.admitted()
             || state.queued_bytes + bytes > self.options.queue_bytes
             || payload.len() > self.options.frame_bytes
         {
@@ -196,9 +200,17 @@ impl Peers {
 
     /// The nodes with which there is a connection in both directions: who asks one of them can be answered.
     pub fn connected(&self) -> Vec<NodeId> {
+        if !self.options.identity.admitted() {
+            return Vec::new();
+        }
         let speaks = |node: &NodeId| self.speaking.lock().get(node).is_some_and(|connections| *connections > 0);
         let connected = |link: &Link| link.state.lock().stream.is_some();
         self.links.iter().filter(|(node, link)| connected(link) && speaks(node)).map(|(node, _)| *node).collect()
+    }
+
+    /// Becomes the reason, once it turns out that this node has lost what it had promised to others.
+    pub fn stranger(&self) -> watch::Receiver<Option<String>> {
+        self.stranger.subscribe()
     }
 
     /// A node has begun to speak: so it can be reached, and what was connected to an earlier life of it is void.
@@ -315,21 +327,27 @@ impl Peers {
     }
 
     fn hello(&self, to: NodeId) -> [u8; HELLO_BYTES] {
-        let mut hello = [0; HELLO_BYTES];
-        hello[..8].copy_from_slice(MAGIC);
-        hello[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        hello[10..26].copy_from_slice(&self.options.cluster.to_le_bytes());
-        hello[26..30].copy_from_slice(&self.options.me.0.to_le_bytes());
-        hello[30..34].copy_from_slice(&self.options.incarnation.0.to_le_bytes());
-        hello[34..38].copy_from_slice(&to.0.to_le_bytes());
-        let crc = crc32fast::hash(&hello[..38]);
-        hello[38..].copy_from_slice(&crc.to_le_bytes());
-        hello
+        let identity = &self.options.identity;
+        let Greeting { disk, life, yours } = identity.greeting(to);
+        let mut bytes = Vec::with_capacity(HELLO_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&identity.cluster.to_le_bytes());
+        for number in [identity.me.0, to.0, life.0] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [disk.0, yours.map_or(0, |yours| yours.0)] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        bytes.try_into().expect("invariant: a hello has one length")
     }
 
-    /// Who said hello, if it may speak with this node.
-    fn check_hello(&self, hello: &[u8; HELLO_BYTES]) -> Result<(NodeId, Incarnation), String> {
+    /// Who said hello, and what, if it is meant for this node.
+    fn check_hello(&self, hello: &[u8; HELLO_BYTES]) -> Result<(NodeId, Greeting), String> {
+        let identity = &self.options.identity;
         let word = |at: usize| u32::from_le_bytes([hello[at], hello[at + 1], hello[at + 2], hello[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if &hello[..8] != MAGIC {
             return Err("it does not speak this protocol".into());
         }
@@ -337,29 +355,21 @@ impl Peers {
         if version != VERSION {
             return Err(format!("it speaks version {version}, this node version {VERSION}"));
         }
-        if word(38) != crc32fast::hash(&hello[..38]) {
+        if word(HELLO_BYTES - 4) != crc32fast::hash(&hello[..HELLO_BYTES - 4]) {
             return Err("its hello is damaged".into());
         }
-        if hello[10..26] != self.options.cluster.to_le_bytes() {
+        if hello[10..26] != identity.cluster.to_le_bytes() {
             return Err("it belongs to another cluster".into());
         }
-        let (from, life, to) = (NodeId(word(26)), Incarnation(word(30)), NodeId(word(34)));
-        if to != self.options.me {
-            return Err(format!("it looks for node {}, this is node {}", to.0, self.options.me.0));
+        let (from, to, life) = (NodeId(word(26)), NodeId(word(30)), Incarnation(word(34)));
+        if to != identity.me {
+            return Err(format!("it looks for node {}, this is node {}", to.0, identity.me.0));
         }
         if !self.options.others.contains_key(&from) {
             return Err(format!("node {} is not a member of the cluster", from.0));
         }
-        let mut lives = self.lives.lock();
-        let newest = lives.entry(from).or_insert(life);
-        if life < *newest {
-            return Err(format!(
-                "node {} is in life {} but was in life {} already: did it lose its data?",
-                from.0, life.0, newest.0
-            ));
-        }
-        *newest = life;
-        Ok((from, life))
+        let yours = Some(long(46)).filter(|number| *number != 0).map(DiskId);
+        Ok((from, Greeting { disk: DiskId(long(38)), life, yours }))
     }
 
     fn connect(&self, node: NodeId, address: &str) -> io::Result<(TcpStream, Incarnation)> {
@@ -373,11 +383,16 @@ impl Peers {
                     stream.write_all(&self.hello(node))?;
                     let mut hello = [0; HELLO_BYTES];
                     stream.read_exact(&mut hello)?;
-                    return match self.check_hello(&hello) {
-                        Ok((from, life)) if from == node => Ok((stream, life)),
-                        Ok((from, _)) => Err(io::Error::other(format!("node {} answers there", from.0))),
-                        Err(why) => Err(io::Error::other(why)),
-                    };
+                    let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
+                    if from != node {
+                        return Err(io::Error::other(format!("node {} answers there", from.0)));
+                    }
+                    let met = self.options.identity.hear(node, greeting);
+                    // Believed of a member's own address only: whoever connects to this node may say anything.
+                    if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
+                        self.stranger.send_replace(Some(why.to_string()));
+                    }
+                    return met.map(|()| (stream, greeting.life)).map_err(|why| io::Error::other(why.to_string()));
                 }
                 Err(error) => failed = error,
             }
@@ -440,10 +455,13 @@ impl Peers {
         stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
         let mut hello = [0; HELLO_BYTES];
         stream.read_exact(&mut hello).map_err(broken)?;
-        let (from, life) = self.check_hello(&hello)?;
+        let (from, greeting) = self.check_hello(&hello)?;
+        // A stranger is answered, so that it hears that it is one.
+        let met = self.options.identity.hear(from, greeting);
         stream.write_all(&self.hello(from)).map_err(broken)?;
+        met.map_err(|why| why.to_string())?;
         stream.set_read_timeout(None).map_err(broken)?;
-        Ok((from, life))
+        Ok((from, greeting.life))
     }
 
     fn listen_to(
@@ -459,7 +477,9 @@ impl Peers {
         let mut chunk = vec![0; 64 << 10];
         loop {
             while let Some(frame) = next_frame(&bytes[start..], self.options.frame_bytes)? {
-                receive.receive(from, life, frame);
+                if self.options.identity.admitted() {
+                    receive.receive(from, life, frame);
+                }
                 start += HEADER_BYTES + frame.len();
             }
             bytes.drain(..start);
@@ -517,6 +537,7 @@ fn closed(stream: &TcpStream) -> bool {
 mod tests {
     use super::*;
     use crate::clock::ClockBound;
+    use meridian_placement::{Member, Members};
     use std::sync::mpsc;
 
     struct Heard(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
@@ -533,17 +554,20 @@ mod tests {
         address: SocketAddr,
     }
 
+    fn identity(me: u32, cluster: u32) -> Identity {
+        let member = |node| Member { node: NodeId(node), zone: String::new(), address: format!("{cluster}") };
+        Identity::in_memory(NodeId(me), &Members::new([1, 2].map(member)).unwrap()).unwrap()
+    }
+
     fn start(
         me: u32,
-        cluster: u128,
+        identity: Identity,
         other: SocketAddr,
         listener: TcpListener,
     ) -> (Arc<Peers>, mpsc::Receiver<(NodeId, Vec<u8>)>) {
         let (sender, heard) = mpsc::channel();
         let options = PeersOptions {
-            cluster,
-            me: NodeId(me),
-            incarnation: Incarnation(1),
+            identity: Arc::new(identity),
             others: BTreeMap::from([(NodeId(3 - me), other.to_string())]),
             queue_bytes: 64 << 20,
             frame_bytes: 16 << 20,
@@ -552,12 +576,12 @@ mod tests {
         (Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(), heard)
     }
 
-    fn pair(clusters: [u128; 2]) -> Pair {
+    fn pair(clusters: [u32; 2]) -> Pair {
         let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let addresses = [listeners[0].local_addr().unwrap(), listeners[1].local_addr().unwrap()];
         let [first, second] = listeners;
-        let (one, _) = start(1, clusters[0], addresses[1], first);
-        let (two, heard) = start(2, clusters[1], addresses[0], second);
+        let (one, _) = start(1, identity(1, clusters[0]), addresses[1], first);
+        let (two, heard) = start(2, identity(2, clusters[1]), addresses[0], second);
         Pair { one, two, heard, address: addresses[1] }
     }
 
@@ -595,6 +619,24 @@ mod tests {
         pair.one.flush(NodeId(2));
         assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"in time");
         pair.one.stop();
+        pair.two.stop();
+    }
+
+    #[test]
+    fn who_comes_back_with_another_disk_is_told_and_not_heard() {
+        let pair = pair([7, 7]);
+        wait_until(|| pair.two.connected().len() == 1);
+        pair.one.stop();
+        let listener = TcpListener::bind(pair.one.address.unwrap()).unwrap();
+        let (replaced, _) = start(1, identity(1, 7), pair.address, listener);
+        let told = replaced.stranger();
+        wait_until(|| told.borrow().is_some());
+        assert!(told.borrow().as_ref().unwrap().contains("node 2 remembers this node with another disk"));
+        replaced.post(NodeId(2), None, b"vote for me".to_vec());
+        replaced.flush(NodeId(2));
+        assert!(replaced.connected().is_empty() && pair.two.connected().is_empty());
+        assert!(pair.heard.recv_timeout(Duration::from_millis(50)).is_err());
+        replaced.stop();
         pair.two.stop();
     }
 

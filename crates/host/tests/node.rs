@@ -220,6 +220,15 @@ fn a_store_that_was_emptied_is_noticed() {
 }
 
 #[test]
+fn a_log_that_was_emptied_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    put(&Node::open(small(folder.path())).unwrap().database("postgres").unwrap(), "k", "v");
+    std::fs::remove_dir_all(folder.path().join("log")).unwrap();
+    let refused = Node::open(small(folder.path())).err().expect("refused").to_string();
+    assert!(refused.contains("the whole log is missing"), "{refused}");
+}
+
+#[test]
 fn databases_are_created_kept_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     {

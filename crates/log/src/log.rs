@@ -3,6 +3,7 @@
 use crate::segment::{self, FIRST, Preamble, SEAL};
 use crate::{Disk, File};
 use bytes::Bytes;
+use meridian_machine::planted::{Rule, broken};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -25,11 +26,13 @@ pub struct Lsn(pub u64);
 pub struct Options {
     /// The size of a segment file. A larger record gets a segment of its own size.
     pub segment_bytes: u64,
+    /// There was a log here before: that there is none is damage.
+    pub existed: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { segment_bytes: 32 << 20 }
+        Options { segment_bytes: 32 << 20, existed: false }
     }
 }
 
@@ -56,8 +59,8 @@ pub enum LogError {
     /// Acknowledged records do not check.
     #[error(
         "{file} is damaged at byte {offset}: {what}. Nothing was repaired or removed. A node that is alone: \
-         restore its data directory from a backup. One of several: leave it off, the others go on. Do not empty or set back its \
-         data: it would forget what it has promised them, and a member cannot be replaced in this version"
+         restore its data directory from a backup. One of several: leave it off, the others go on. Do not set its data \
+         back to a copy: it would forget what it has promised them. Emptied, they keep it away (a member cannot be replaced in this version)"
     )]
     Damaged {
         /// The file.
@@ -138,7 +141,7 @@ fn write_zeros(file: &Arc<dyn File>, length: u64, until: u64) -> io::Result<u64>
 }
 
 impl Log {
-    /// Opens a log, reading everything that stands in it, and begins a new segment.
+    /// Opens a log, reading everything that stands in it, and begins a new segment. A log that is new exists durably when this comes back.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), LogError> {
         let fail = |name: &str, source| LogError::Disk { file: disk.describe(name), source };
         let names = disk.list().map_err(|error| fail("log", error))?;
@@ -161,6 +164,10 @@ impl Log {
             short: false,
             buffer: Vec::new(),
         };
+        if numbers.is_empty() && options.existed && !broken(Rule::EmptiedLogUnnoticed) {
+            let file = disk.describe(&segment::name(1));
+            return Err(LogError::Damaged { file, offset: 0, what: "the whole log is missing" });
+        }
         let mut recovered = Recovered::default();
         for (place, &number) in numbers.iter().enumerate() {
             let last = place + 1 == numbers.len();
@@ -185,8 +192,8 @@ impl Log {
         }
         // On a full disk the log opens all the same, so that what it holds can be read; the first write tries again.
         match log.begin(options.segment_bytes) {
-            Ok(()) | Err(LogError::Full { .. }) => Ok((log, recovered)),
-            Err(error) => Err(error),
+            Err(LogError::Full { .. }) if !numbers.is_empty() => Ok((log, recovered)),
+            begun => begun.map(|()| (log, recovered)),
         }
     }
 

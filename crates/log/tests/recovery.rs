@@ -4,7 +4,7 @@ use bytes::Bytes;
 use meridian_log::{Disk, Log, LogError, MachineKey, MemoryDisk, Options};
 use std::sync::Arc;
 
-const OPTIONS: Options = Options { segment_bytes: 4096 };
+const OPTIONS: Options = Options { segment_bytes: 4096, existed: false };
 
 fn key(shard: u32) -> MachineKey {
     MachineKey { database: 1, shard }
@@ -174,6 +174,17 @@ fn a_missing_segment_is_refused() {
 }
 
 /// The first format did not say which segments are needed.
+#[test]
+fn a_log_that_is_gone_altogether_is_missed_by_who_knows_that_there_was_one() {
+    let options = Options { existed: true, ..OPTIONS };
+    let Err(error) = Log::open(Arc::new(MemoryDisk::new()), options) else { panic!("it opened") };
+    assert!(error.to_string().contains("the whole log is missing"), "{error}");
+    let disk = Arc::new(MemoryDisk::new());
+    drop(Log::open(disk.clone(), OPTIONS).unwrap());
+    disk.crash(|| false);
+    assert!(Log::open(disk, options).is_ok(), "a log exists durably once it was opened");
+}
+
 #[test]
 fn a_log_of_the_first_format_is_read() {
     let (disk, all) = small_log(true);

@@ -51,11 +51,15 @@ pub enum Rule {
     TornTail,
     /// A store that was emptied is gone on with.
     GapUnnoticed,
+    /// A log that was emptied is gone on with.
+    EmptiedLogUnnoticed,
+    /// A member that comes back with an empty disk is taken for the one that it was.
+    DisksNotRemembered,
 }
 
 impl Rule {
     /// Every one.
-    pub const ALL: [Rule; 22] = [
+    pub const ALL: [Rule; 24] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::FloorNotAgreed,
@@ -78,6 +82,8 @@ impl Rule {
         Rule::StoreChecksum,
         Rule::TornTail,
         Rule::GapUnnoticed,
+        Rule::EmptiedLogUnnoticed,
+        Rule::DisksNotRemembered,
     ];
 }
 

@@ -1,4 +1,4 @@
-//! Databases, shards and members: where things are.
+//! Databases, shards and members: where things are, and who is who.
 //!
 //! The first form of placement. The members of a cluster are fixed at its birth, every database has one shard, and every
 //! shard is replicated by one group on all members. The facts are rows of database `system` under a reserved prefix, so they are
@@ -10,12 +10,15 @@
 //!
 //! Invariants:
 //! 1. The number of a database is never reused: a dropped database leaves a tombstone row with its number.
-//! 2. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist from birth and have no row.
+//! 2. A member's name belongs to one disk, for good ([`Acquaintances`]).
+//! 3. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist from birth and have no row.
 //!
 //! Not yet here: directories and their movement, groups on a part of the members, zones as a constraint (Spanner §2.2).
 
+mod acquaintance;
 mod databases;
 mod members;
 
+pub use acquaintance::{Acquaintances, DiskId, Greeting, Stranger};
 pub use databases::{DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix};
 pub use members::{Member, Members, MembersError};

@@ -25,7 +25,8 @@ pub struct Faults {
     /// Slow and failing syncs, full disks; torn and lost unsynced writes at each crash; and, on a minority of the nodes, flipped bits, writes that
     /// go astray, lost files.
     pub disk: bool,
-    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, slow processors, nodes that are lost with their disks.
+    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, slow processors, nodes that are lost with their disks or come
+    /// back with empty ones.
     pub process: bool,
     /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that of real time.
     pub lies: bool,
@@ -96,6 +97,8 @@ pub enum Fault {
     SlowProcessor { node: usize, step_ns: u64, for_ns: u64 },
     /// A node never comes back.
     Lost { node: usize },
+    /// A node comes back with empty disks; with `forgets`, without the knowledge that it was there before.
+    Wiped { node: usize, forgets: bool, for_ns: u64 },
 }
 
 impl Fault {
@@ -129,6 +132,8 @@ impl Fault {
             Fault::Pause { .. } => "pause",
             Fault::SlowProcessor { .. } => "slow processor",
             Fault::Lost { .. } => "lost node",
+            Fault::Wiped { forgets: true, .. } => "wiped node",
+            Fault::Wiped { .. } => "emptied node",
         }
     }
 }
@@ -168,6 +173,7 @@ enum Kind {
     Pause,
     SlowProcessor,
     Lost,
+    Wiped,
 }
 
 impl Nemesis {
@@ -177,7 +183,7 @@ impl Nemesis {
             (faults.network, &[CutOff, CutOneWay, Weather, Clog, Break]),
             (faults.clock, &[Step, Drift, Strobe, Widen]),
             (faults.disk, &[SlowDisk, FullDisk, SyncFails, Injury]),
-            (faults.process, &[Crash, Blink, PowerFailure, Restarts, Alone, End, Pause, SlowProcessor, Lost]),
+            (faults.process, &[Crash, Blink, PowerFailure, Restarts, Alone, End, Pause, SlowProcessor, Lost, Wiped]),
             (faults.lies, &[LieByStep, LieByDrift, StrobeBeyond, Freeze]),
         ];
         let mut allowed: Vec<Kind> =
@@ -188,7 +194,7 @@ impl Nemesis {
         // Many kinds that fast, or some of them, leave nobody time to commit anything: nothing is tested then.
         let has = |some: &[Kind]| kinds.iter().any(|kind| some.contains(kind));
         let least_ns = match () {
-            _ if has(&[PowerFailure, Restarts, Alone, End, Lost]) => 1_000 * MS,
+            _ if has(&[PowerFailure, Restarts, Alone, End, Lost, Wiped]) => 1_000 * MS,
             _ if kinds.len() > MANY || has(&[Crash, SyncFails, Pause]) => 500 * MS,
             _ => 0,
         };
@@ -252,6 +258,7 @@ impl Nemesis {
                 Fault::SlowProcessor { node, step_ns: rng.random_range(MS / 100..10 * MS), for_ns: short }
             }
             Kind::Lost => Fault::Lost { node },
+            Kind::Wiped => Fault::Wiped { node, forgets: rng.random_bool(0.7), for_ns: short / 4 },
         };
         Some((after, fault))
     }

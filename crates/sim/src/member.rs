@@ -50,7 +50,7 @@ pub struct Copy {
 
 /// What would be found of a log: the entry before the first, and the entries.
 pub fn log_of(disk: &MemoryDisk) -> (Index, BTreeMap<Index, Entry>) {
-    let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES };
+    let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: false };
     let Ok((_, recovered)) = Log::open(Arc::new(disk.clone()), options) else { return Default::default() };
     let records = recovered.records.iter().filter_map(|(_, _, bytes)| envelope::read_record::<Vec<Record>>(bytes).ok());
     let restored = Restored { records: records.flatten().collect(), ..Restored::default() };
@@ -73,6 +73,7 @@ impl From<LogError> for Unfit {
     fn from(error: LogError) -> Unfit {
         match error {
             LogError::Damaged { .. } => Unfit::Damaged(error.to_string()),
+            LogError::Full { .. } => Unfit::Full,
             _ => Unfit::Wrong(error.to_string()),
         }
     }
@@ -114,11 +115,12 @@ impl Life {
         incarnation: Incarnation,
         members: &[NodeId],
         (seed, timing, defect): (u64, Timing, Option<Defect>),
+        admitted: bool,
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<Life, Unfit> {
         let store = Arc::new(RedbStore::open(&disks.1, CACHE_BYTES)?);
-        let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES };
+        let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: admitted };
         let (log, recovered) = Log::open(Arc::new(disks.0.clone()), options)?;
         let mut records: Vec<Record> = Vec::new();
         for (_, _, bytes) in &recovered.records {

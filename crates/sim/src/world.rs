@@ -17,6 +17,7 @@ use meridian_clock::Timestamp;
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
 use meridian_machine::{Address, Incarnation, Machine, NodeId};
+use meridian_placement::{Acquaintances, DiskId, Greeting};
 use meridian_replication::group::Index;
 use meridian_systems::spanner::{Message, Serve, Timer};
 use meridian_txn::Mode;
@@ -52,6 +53,7 @@ mod disks;
 mod ending;
 mod frames;
 mod injuries;
+mod meeting;
 mod nodes;
 mod processor;
 mod sessions;
@@ -62,7 +64,16 @@ enum Event {
     Frame {
         from: usize,
         to: usize,
+        /// The sender's.
+        disk: DiskId,
         bytes: Vec<u8>,
+    },
+    /// A node greets the others.
+    Greet,
+    Greeting {
+        from: usize,
+        greeting: Greeting,
+        answers: bool,
     },
     /// Boxed: most events are small.
     Local {
@@ -132,6 +143,8 @@ struct Node {
     clock: Arc<NodeClock>,
     disks: (MemoryDisk, MemoryDisk),
     incarnation: Incarnation,
+    /// Whom it has met; as durable as it says.
+    acquaintances: Acquaintances,
     life: Option<Life>,
     paused_until: u64,
     sync_ns: u64,
@@ -205,6 +218,7 @@ pub struct World {
     injured: BTreeMap<usize, injuries::Part>,
     /// Those of them that found out, and nodes that were lost: they never come back.
     gone: BTreeSet<usize>,
+    disks_born: u64,
     /// How many faults were drawn.
     drawn: u64,
     struck: BTreeMap<&'static str, u64>,
@@ -238,6 +252,7 @@ impl World {
                 clock: Arc::new(clock),
                 disks: (MemoryDisk::new(), MemoryDisk::new()),
                 incarnation: Incarnation(0),
+                acquaintances: Acquaintances::of_newborn(DiskId(0)),
                 life: None,
                 paused_until: 0,
                 sync_ns: 2 * MS,
@@ -248,7 +263,10 @@ impl World {
                 sync_fails: false,
             }
         };
-        let nodes: Vec<Node> = (0..options.nodes).map(|_| node(&mut rng)).collect();
+        let mut nodes: Vec<Node> = (0..options.nodes).map(|_| node(&mut rng)).collect();
+        for (number, node) in nodes.iter_mut().enumerate() {
+            node.acquaintances = Acquaintances::of_newborn(DiskId(number as u64));
+        }
         let client = |number: usize| Client {
             node: number % options.nodes,
             attempt: None,
@@ -271,6 +289,7 @@ impl World {
             keys: rng.random_range(2..8) * if options.profile.is_some() { MANY_KEYS } else { 1 },
             // A lease outlives some questions and answers.
             lease_ns: (rng.random_range(400..4_000) * MS).max(10 * options.regions.farthest_ns()),
+            disks_born: options.nodes as u64,
             options,
             rng,
             time,
@@ -315,6 +334,7 @@ impl World {
             self.push(client as u64 * MS, None, Event::Begin(client));
         }
         if let Some((_, seconds)) = self.options.profile {
+            self.acquaint();
             self.measure(seconds);
             return self.report();
         }
@@ -457,7 +477,9 @@ impl World {
         let node = whom.map_or(0, |whom| whom.node);
         self.note(node as u64);
         match event {
-            Event::Frame { from, to, bytes } => self.arrive(from, to, &bytes),
+            Event::Frame { from, to, disk, bytes } => self.arrive(from, to, disk, &bytes),
+            Event::Greet => self.greet(node),
+            Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
             Event::Local { from, message } => {
                 self.step(node, |replica, now, out| replica.on_message(now, from, *message, out));
             }

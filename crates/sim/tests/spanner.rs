@@ -88,7 +88,9 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     assert!(committed.len() == 10 && committed.values().all(|count| *count as u64 > 2 * seeds()), "{committed:?}");
     assert!(starved as u64 <= 1 + seeds() / 100, "{starved} worlds have committed hardly anything");
     // What is done to a minority only, and once, has few chances.
-    let rare = ["flipped bit", "misplaced write", "misdirected write", "lost file", "lost node", "damage found"];
+    let of_disks = ["flipped bit", "misplaced write", "misdirected write", "lost file", "damage found"];
+    let of_nodes = ["lost node", "wiped node", "emptied node", "stranger kept away"];
+    let rare = [&of_disks[..], &of_nodes].concat();
     for name in FAULTS.iter().chain(&rare) {
         let least = if rare.contains(name) { seeds() / 100 } else { seeds() / 5 };
         assert!(struck.get(name).is_some_and(|times| *times >= least), "{name}: {struck:?}");
@@ -173,13 +175,12 @@ fn every_planted_defect_is_noticed() {
     for defect in Defect::all() {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::LeaseNotChecked => 125,
-            Defect::EarlierLifeHeard => 165,
-            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 1315,
-            Defect::Rule(Rule::PromiseNotLogged) => 2195,
-            Defect::Rule(Rule::AckBeforeDurable) => 110,
-            Defect::Rule(Rule::FloorNotAgreed) => 860,
-            Defect::Rule(Rule::StoreChecksum) => 455,
+            Defect::LeaseNotChecked => 190,
+            Defect::EarlierLifeHeard => 425,
+            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 4430,
+            Defect::Rule(Rule::PromiseNotLogged) => 540,
+            Defect::Rule(Rule::FloorNotAgreed) => 40,
+            Defect::Rule(Rule::StoreChecksum) => 1575,
             _ => 0,
         };
         let faults = defect.faults();

@@ -63,8 +63,8 @@ pub(crate) struct Place {
 
 /// What to do about damage. The engine's own words come before it.
 const ADVICE: &str = "Nothing was repaired or removed. A node that is alone: restore its data directory from a backup. One of \
-                      several: leave it off, the others go on. Do not empty or set back its data: it would forget what it has \
-                      promised them, and a member cannot be replaced in this version";
+                      several: leave it off, the others go on. Do not set its data back to a copy: it would forget \
+                      what it has promised them. Emptied, they keep it away (a member cannot be replaced in this version)";
 
 /// No room on the disk, or in what this process may use of it.
 fn is_full(kind: std::io::ErrorKind) -> bool {

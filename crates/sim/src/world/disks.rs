@@ -77,7 +77,8 @@ impl World {
                 copy.extent.position += u64::from(self.options.defect == Some(Defect::CopyClaimsMore));
                 let position = Index(copy.extent.position);
                 let delay = self.rng.random_range(MS..50 * MS);
-                let lost = !self.network.open(self.now(), node, to) || self.nodes[to].life.is_none();
+                let away = self.nodes[to].life.is_none() || !self.nodes[to].acquaintances.admitted();
+                let lost = !self.network.open(self.now(), node, to) || away;
                 if lost {
                     // Given up after a while: the group begins anew.
                     self.push(3 * S, whom, Event::CopyDone { to, index: Index(0) });

@@ -5,6 +5,7 @@ use crate::Defect;
 use crate::member;
 use crate::world::processor::Price;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role};
+use meridian_placement::DiskId;
 use meridian_systems::envelope;
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Ask, Reply, Request};
@@ -36,18 +37,26 @@ impl World {
     }
 
     pub(super) fn carry(&mut self, node: usize, pause_ns: u64, from: Address, to: Address, message: &Message) {
+        let mine = &self.nodes[node].acquaintances;
+        if !mine.admitted() {
+            return;
+        }
+        let disk = mine.greeting(from.incarnation, to.node).disk;
         self.pay(node, Price::Send);
         let bytes = envelope::write_frame(from, to, message);
         let target = index(to.node);
         for delay in self.network.carry(self.now() + pause_ns, node, target, &mut self.rng) {
-            let frame = Event::Frame { from: node, to: target, bytes: bytes.clone() };
+            let frame = Event::Frame { from: node, to: target, disk, bytes: bytes.clone() };
             self.push(pause_ns + delay, Some(Whom { node: target, life: None }), frame);
         }
     }
 
-    pub(super) fn arrive(&mut self, sender: usize, node: usize, bytes: &[u8]) {
+    pub(super) fn arrive(&mut self, sender: usize, node: usize, disk: DiskId, bytes: &[u8]) {
         self.note(u64::from(crc32fast::hash(bytes)));
         let Some(life) = &self.nodes[node].life else { return };
+        if !self.nodes[node].acquaintances.heeds(self.members[sender], disk) {
+            return;
+        }
         let (from, to, message): (Address, Address, Message) = match envelope::read_frame(bytes) {
             Ok(frame) => frame,
             Err(why) => return self.fail(format!("a frame of {} cannot be read: {why}", self.members[sender])),

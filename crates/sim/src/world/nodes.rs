@@ -25,6 +25,7 @@ impl World {
             there.incarnation,
             &self.members,
             (seed, timing, self.options.defect),
+            there.acquaintances.admitted(),
             &there.clock,
             &there.disks,
         ) {
@@ -39,6 +40,9 @@ impl World {
         let every = self.rng.random_range(50 * MS..500 * MS);
         self.push(every, whom, Event::Settle);
         self.push(S, whom, Event::KeepAlive);
+        if self.options.profile.is_none() {
+            self.greet_soon(node);
+        }
         if self.now() > BEGINNING {
             self.reach(); // At the beginning all come to life, and are told once.
         }
@@ -81,10 +85,14 @@ impl World {
     /// Tells each node whom it can speak with.
     pub(super) fn reach(&mut self) {
         let now = self.now();
+        let heeds = |a: usize, b: usize| {
+            let disk = self.nodes[b].acquaintances.greeting(self.nodes[b].incarnation, self.members[a]).disk;
+            self.network.open(now, b, a) && self.nodes[a].acquaintances.heeds(self.members[b], disk)
+        };
         for a in 0..self.nodes.len() {
             let Some(life) = &self.nodes[a].life else { continue };
             let open = |b: &usize| {
-                let both = self.network.open(now, a, *b) && self.network.open(now, *b, a);
+                let both = heeds(a, *b) && heeds(*b, a);
                 a == *b || (both && self.nodes[*b].life.is_some())
             };
             let reached: BTreeSet<NodeId> = (0..self.nodes.len()).filter(open).map(|b| self.members[b]).collect();

@@ -99,6 +99,7 @@ impl World {
                 }
                 self.crash(node, 0);
             }
+            Fault::Wiped { node, forgets, for_ns } => return self.wipe(node, forgets, for_ns),
         }
         true
     }
@@ -120,8 +121,10 @@ impl World {
     }
 
     /// Whether the protocol survives an injury of this node: then it is one of the injured.
-    fn may_injure(&mut self, node: usize) -> bool {
-        let room = self.injured.len() < (self.nodes.len() - 1) / 2;
+    pub(super) fn may_injure(&mut self, node: usize) -> bool {
+        // Until all have met, nobody can be spared.
+        let begun = self.nodes.iter().all(|node| node.acquaintances.admitted());
+        let room = begun && self.injured.len() < (self.nodes.len() - 1) / 2;
         if room && !self.injured.contains_key(&node) {
             let part = if self.rng.random_bool(0.5) { Part::Log } else { Part::Store };
             self.injured.insert(node, part);

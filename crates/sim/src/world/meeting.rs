@@ -1,0 +1,104 @@
+//! Nodes that meet, and those that are kept away because their disk is not the one that was met.
+//!
+//! A node greets all others when it begins a life, and again and again until it is admitted.
+
+use super::{Event, MS, Whom, World};
+use meridian_machine::NodeId;
+use meridian_placement::{Acquaintances, DiskId, Greeting, Stranger};
+use rand::Rng;
+
+/// Who is not admitted greets again after so long.
+const AGAIN: u64 = 200 * MS;
+
+impl World {
+    fn others(&self, node: usize) -> Vec<NodeId> {
+        self.members.iter().copied().filter(|other| *other != self.members[node]).collect()
+    }
+
+    /// A node greets whoever has to remember it.
+    pub(super) fn greet(&mut self, node: usize) {
+        (0..self.nodes.len()).filter(|other| *other != node).for_each(|other| self.say_hello(node, other, false));
+        if !self.nodes[node].acquaintances.admitted() {
+            let whom = self.whom(node);
+            self.push(AGAIN, whom, Event::Greet);
+        }
+    }
+
+    fn say_hello(&mut self, node: usize, to: usize, answers: bool) {
+        let there = &self.nodes[node];
+        let greeting = there.acquaintances.greeting(there.incarnation, self.members[to]);
+        for delay in self.network.carry(self.now(), node, to, &mut self.rng) {
+            self.push(delay, Some(Whom { node: to, life: None }), Event::Greeting { from: node, greeting, answers });
+        }
+    }
+
+    pub(super) fn meet(&mut self, node: usize, from: usize, greeting: Greeting, answers: bool) {
+        let (me, other, others) = (self.members[node], self.members[from], self.others(node));
+        let there = &mut self.nodes[node];
+        if there.life.is_none() {
+            return;
+        }
+        match there.acquaintances.hear(other, greeting) {
+            Ok(_) if there.acquaintances.admit(&others) => {
+                self.tell(|| format!("{me} is admitted"));
+                self.reach();
+            }
+            Ok(_) => {}
+            Err(why @ Stranger::Myself(_)) if answers => return self.keep_away(node, why),
+            Err(why) => self.tell(|| format!("{me} keeps away from {other}: {why}")),
+        }
+        if !answers {
+            self.say_hello(node, from, true);
+        }
+    }
+
+    /// A node hears that it is not who it was, and ends for good.
+    fn keep_away(&mut self, node: usize, why: Stranger) {
+        let me = self.members[node];
+        if !self.injured.contains_key(&node) {
+            return self.fail(format!("{me} is kept away, and its disk is the one that it had: {why}"));
+        }
+        self.tell(|| format!("{me} ends for good: {why}"));
+        *self.struck.entry("stranger kept away").or_default() += 1;
+        self.gone.insert(node);
+        self.crash(node, 0);
+    }
+
+    /// A node comes back with nothing: with `forgets`, it does not know either that it was there before.
+    pub(super) fn wipe(&mut self, node: usize, forgets: bool, for_ns: u64) -> bool {
+        let lives = self.nodes[node].life.is_some();
+        if !lives || !self.may_injure(node) {
+            return false;
+        }
+        self.crash(node, for_ns);
+        self.disks_born += 1;
+        let disk = DiskId(self.disks_born);
+        let there = &mut self.nodes[node];
+        there.disks = Default::default();
+        if forgets {
+            there.acquaintances = Acquaintances::of_newborn(disk);
+        }
+        true
+    }
+
+    /// Everybody has met everybody, long ago.
+    pub(super) fn acquaint(&mut self) {
+        for node in 0..self.nodes.len() {
+            for other in (0..self.nodes.len()).filter(|other| *other != node) {
+                let there = &self.nodes[other];
+                let mine = Some(self.nodes[node].acquaintances.greeting(there.incarnation, self.members[other]).disk);
+                let greeting = there.acquaintances.greeting(there.incarnation, self.members[node]);
+                let _ = self.nodes[node].acquaintances.hear(self.members[other], Greeting { yours: mine, ..greeting });
+            }
+            let others = self.others(node);
+            self.nodes[node].acquaintances.admit(&others);
+        }
+    }
+
+    /// When a node greets for the first time in its life: not all at once.
+    pub(super) fn greet_soon(&mut self, node: usize) {
+        let after = self.rng.random_range(0..MS);
+        let whom = self.whom(node);
+        self.push(after, whom, Event::Greet);
+    }
+}
