@@ -334,6 +334,7 @@ impl World {
             self.push(client as u64 * MS, None, Event::Begin(client));
         }
         if let Some((_, seconds)) = self.options.profile {
+            self.until(0, |_| false); // All have begun.
             self.acquaint();
             self.measure(seconds);
             return self.report();

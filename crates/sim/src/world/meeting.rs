@@ -93,6 +93,7 @@ impl World {
             let others = self.others(node);
             self.nodes[node].acquaintances.admit(&others);
         }
+        self.reach();
     }
 
     /// When a node greets for the first time in its life: not all at once.
