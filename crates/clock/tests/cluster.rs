@@ -1,0 +1,286 @@
+//! Cluster time in small worlds: members whose boot clocks run at rates of their own, messages that are late or lost, processes and machines that start again.
+
+use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, POLL_EVERY_NS, Poll, Shown, Standing};
+use meridian_machine::NodeId;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+enum Event {
+    Tick { life: u32 },
+    Asked { from: usize, poll: Poll },
+    Told { from: usize, shown: Shown },
+    Read { life: u32 },
+    Durable { life: u32, anchor: Anchor },
+    Restart { reboot: bool },
+    Begin { reboot: bool },
+    StandStill { for_ns: u64 },
+}
+
+struct Member {
+    clock: Option<ClusterClock>,
+    /// True time of the boot, boots so far, and by how much in a billion the boot clock is fast.
+    booted: u64,
+    boots: u64,
+    ppb: i64,
+    /// What a hypervisor has taken from the boot clock.
+    lost_ns: u64,
+    still_until: u64,
+    life: u32,
+    anchor: Option<Anchor>,
+    system_offset: i64,
+}
+
+impl Member {
+    fn boot_ns(&self, now: u64) -> u64 {
+        let elapsed = now - self.booted - self.lost_ns;
+        (elapsed as i64 + (i128::from(elapsed) * i128::from(self.ppb) / 1_000_000_000) as i64) as u64
+    }
+}
+
+struct World {
+    now: u64,
+    rng: ChaCha8Rng,
+    members: Vec<Member>,
+    queue: BTreeMap<(u64, u64), (usize, Event)>,
+    pushed: u64,
+    delay_ns: u64,
+    loss: f64,
+    cut: Option<(usize, u64)>,
+    /// The greatest `earliest` that anybody has read.
+    passed: u64,
+    read: [u64; 2],
+    widest: u64,
+}
+
+impl World {
+    fn new(seed: u64, members: usize) -> World {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let now = 1_700_000_000 * S;
+        let wrong = rng.random_range(0..2) * 1_500;
+        let member = |rng: &mut ChaCha8Rng| Member {
+            clock: None,
+            booted: now - rng.random_range(0..100_000 * S),
+            boots: rng.random(),
+            ppb: rng.random_range(-50_000..=50_000),
+            lost_ns: 0,
+            still_until: 0,
+            life: 0,
+            anchor: None,
+            system_offset: rng.random_range(-1..=1) * (wrong * S) as i64 + rng.random_range(0..S as i64),
+        };
+        let members: Vec<Member> = (0..members).map(|_| member(&mut rng)).collect();
+        let delay_ns = [50_000, MS, 50 * MS][rng.random_range(0..3)];
+        let loss = [0.0, 0.1, 0.4][rng.random_range(0..3)];
+        let (queue, cut, passed, read) = (BTreeMap::new(), None, 0, [0, 0]);
+        World { now, rng, members, queue, pushed: 0, delay_ns, loss, cut, passed, read, widest: 0 }
+    }
+
+    fn push(&mut self, after: u64, member: usize, event: Event) {
+        self.pushed += 1;
+        self.queue.insert((self.now + after, self.pushed), (member, event));
+    }
+
+    fn send(&mut self, from: usize, to: usize, event: Event) {
+        let away = self.cut.is_some_and(|(member, until)| (member == from || member == to) && until > self.now);
+        if !away && !self.rng.random_bool(self.loss) {
+            let late = if self.rng.random_bool(0.05) { 20 } else { 1 };
+            let delay = self.rng.random_range(self.delay_ns / 2..self.delay_ns * late);
+            self.push(delay, to, event);
+        }
+    }
+
+    fn others(&self, me: usize) -> Vec<NodeId> {
+        (0..self.members.len()).filter(|other| *other != me).map(|other| NodeId(other as u32)).collect()
+    }
+
+    fn happen(&mut self, me: usize, event: Event) -> Result<(), String> {
+        let (now, others) = (self.now, self.others(me));
+        if self.members[me].still_until > now && !matches!(event, Event::Restart { .. } | Event::Begin { .. }) {
+            let after = self.members[me].still_until - now + self.rng.random_range(0..MS);
+            self.push(after, me, event);
+            return Ok(());
+        }
+        let there = &mut self.members[me];
+        let boot_ns = there.boot_ns(now);
+        match event {
+            Event::Begin { reboot } => {
+                if reboot {
+                    (there.booted, there.boots, there.lost_ns) = (now, there.boots + 1, 0);
+                }
+                let system = now.saturating_add_signed(there.system_offset);
+                let boot_ns = there.boot_ns(now);
+                there.life += 1;
+                let life = there.life;
+                there.clock = Some(ClusterClock::begin(others, there.boots, boot_ns, system, there.anchor));
+                self.push(0, me, Event::Tick { life });
+                self.push(0, me, Event::Read { life });
+            }
+            Event::Restart { reboot } => {
+                there.clock = None;
+                let least = if reboot { 20 * S } else { MS };
+                let after = self.rng.random_range(least..2 * least);
+                self.push(after, me, Event::Begin { reboot });
+            }
+            Event::StandStill { for_ns } => {
+                // A paused virtual machine: its boot clock does not know.
+                there.lost_ns += for_ns;
+                there.still_until = now + for_ns;
+            }
+            Event::Tick { life } => {
+                let Some(clock) = there.clock.as_mut().filter(|_| life == there.life) else { return Ok(()) };
+                let polls = clock.poll(boot_ns);
+                let boots = there.boots;
+                if clock.wants_reserve(boot_ns) {
+                    let anchor = clock.anchor(boots, boot_ns);
+                    let after = self.rng.random_range(MS..50 * MS);
+                    self.push(after, me, Event::Durable { life, anchor });
+                }
+                polls.into_iter().for_each(|(to, poll)| self.send(me, to.0 as usize, Event::Asked { from: me, poll }));
+                self.push(POLL_EVERY_NS, me, Event::Tick { life });
+            }
+            Event::Durable { life, anchor } => {
+                if let Some(clock) = there.clock.as_mut().filter(|_| life == there.life) {
+                    there.anchor = Some(anchor);
+                    clock.reserved(boot_ns, &anchor);
+                }
+            }
+            Event::Asked { from, poll } => {
+                let Some(clock) = &there.clock else { return Ok(()) };
+                let shown = clock.show(boot_ns, poll);
+                self.send(me, from, Event::Told { from: me, shown });
+            }
+            Event::Told { from, shown } => {
+                if let Some(clock) = &mut there.clock {
+                    clock.hear(boot_ns, NodeId(from as u32), shown);
+                }
+            }
+            Event::Read { life } => {
+                let Some(clock) = there.clock.as_ref().filter(|_| life == there.life) else { return Ok(()) };
+                self.read[1] += 1;
+                if let Some((interval, Standing::Good)) = clock.reading(boot_ns) {
+                    self.read[0] += 1;
+                    if self.passed > interval.latest {
+                        let late = self.passed - interval.latest;
+                        return Err(format!("{me} reads {interval}, which is {late} ns over, at {now}: {clock:?}"));
+                    }
+                    self.passed = self.passed.max(interval.earliest);
+                    self.widest = self.widest.max(interval.half_width_ns());
+                }
+                let after = self.rng.random_range(1..40 * MS);
+                self.push(after, me, Event::Read { life });
+            }
+        }
+        Ok(())
+    }
+
+    fn until(&mut self, end: u64) -> Result<(), String> {
+        while let Some(((at, _), (member, event))) = self.queue.pop_first() {
+            if at > end {
+                self.queue.insert((at, 0), (member, event));
+                break;
+            }
+            self.now = at;
+            self.happen(member, event)?;
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    /// Everything goes wrong for a while, and then nothing.
+    fn run(&mut self, stand_still: bool) -> Result<(), String> {
+        let began = self.now;
+        for member in 0..self.members.len() {
+            let after = self.rng.random_range(0..3 * S);
+            self.push(after, member, Event::Begin { reboot: false });
+        }
+        while self.now < began + 120 * S {
+            let next = self.now + self.rng.random_range(S / 10..10 * S);
+            self.until(next)?;
+            let member = self.rng.random_range(0..self.members.len());
+            match self.rng.random_range(0..5) {
+                0 => self.push(0, member, Event::Restart { reboot: false }),
+                1 => self.push(0, member, Event::Restart { reboot: true }),
+                2 => (0..self.members.len()).for_each(|member| self.push(0, member, Event::Restart { reboot: false })),
+                3 => self.cut = Some((member, self.now + self.rng.random_range(0..8 * S))),
+                _ if stand_still => {
+                    let for_ns = self.rng.random_range(MS..5 * S);
+                    self.push(0, member, Event::StandStill { for_ns });
+                }
+                _ => {}
+            }
+        }
+        (self.cut, self.loss) = (None, 0.0);
+        self.until(self.now + 60 * S)?;
+        (self.read, self.widest) = ([0, 0], 0);
+        self.until(self.now + 20 * S)
+    }
+}
+
+#[test]
+fn a_reading_is_never_above_one_that_begins_later_wherever_that_is() {
+    let mut wide = 0;
+    for seed in 0..150 {
+        let mut world = World::new(seed, [3, 3, 4, 5, 2][seed as usize % 5]);
+        if let Err(why) = world.run(false) {
+            panic!("seed {seed}: {why}");
+        }
+        let [good, all] = world.read;
+        assert!(good == all && all > 100, "seed {seed}: {good} of {all} readings are good");
+        // Half a round trip, and what drifts until the next one; some worlds are still on their way together.
+        let close = world.delay_ns + 300_000;
+        wide += u32::from(world.widest > close);
+    }
+    assert!(wide <= 3, "{wide} of 150 worlds are not close together");
+}
+
+/// A virtual machine that stood still has a boot clock that is wrong by more than anybody allows for: what it reads may be false, and it comes back by itself.
+#[test]
+fn who_stood_still_finds_back() {
+    for seed in 1_000..1_060 {
+        let mut world = World::new(seed, 3);
+        let _ = world.run(true);
+        (world.cut, world.loss) = (None, 0.0);
+        let end = world.now + 60 * S;
+        while world.until(end).is_err() {
+            world.passed = 0;
+        }
+        world.read = [0, 0];
+        world.until(world.now + 10 * S).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let [good, all] = world.read;
+        assert!(good == all && all > 100, "seed {seed}: {good} of {all} readings are good");
+    }
+}
+
+#[test]
+fn who_asks_nobody_knows_nothing_and_who_is_alone_knows_at_once() {
+    let mut clock = ClusterClock::begin(vec![NodeId(2), NodeId(3)], 1, S, 5 * S, None);
+    clock.poll(2 * S);
+    assert_eq!(clock.reading(10 * S), None);
+    let shown = Shown { sent: 7, value: 1 << 60, steady: true };
+    clock.hear(10 * S, NodeId(2), shown);
+    clock.hear(10 * S, NodeId(9), shown);
+    assert_eq!(clock.reading(10 * S), None, "nobody was asked that");
+
+    let mut alone = ClusterClock::begin(Vec::new(), 1, S, 5 * S, None);
+    let anchor = alone.anchor(1, S);
+    alone.reserved(S, &anchor);
+    let (interval, standing) = alone.reading(2 * S).unwrap();
+    assert!(standing == Standing::Good && interval.half_width_ns() < MS && interval.earliest >= 5 * S);
+}
+
+#[test]
+fn a_reading_goes_on_and_says_so_when_nobody_answers_any_more() {
+    let mut world = World::new(3, 3);
+    (world.delay_ns, world.loss) = (50_000, 0.0);
+    (0..3).for_each(|member| world.push(0, member, Event::Begin { reboot: false }));
+    world.until(world.now + 10 * S).unwrap();
+    let alone = world.members[0].clock.clone().unwrap();
+    let boot_ns = world.members[0].boot_ns(world.now);
+    assert_eq!(alone.reading(boot_ns).unwrap().1, Standing::Good);
+    let (later, standing) = alone.reading(boot_ns + BOUND_LASTS_NS + S).unwrap();
+    assert!(standing == Standing::Adrift && later.half_width_ns() > 400_000, "{later}");
+}
