@@ -68,6 +68,9 @@ pub struct Simulation {
     /// Clients speak SQL instead of reading and writing keys.
     #[arg(long)]
     sql: bool,
+    /// Nobody knows the time: nodes ask each other.
+    #[arg(long)]
+    cluster_time: bool,
     /// How far apart nodes are: drawn from the seed, or as in a paper: lan, k2, tapir, clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
@@ -211,6 +214,7 @@ impl Simulation {
             workload: self.workload.of(seed),
             regions: self.regions,
             sql: self.sql,
+            cluster_time: self.cluster_time,
             strikes: self.strikes,
             tell: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
@@ -237,7 +241,8 @@ impl Simulation {
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
         let Options { nodes, transactions, regions, workload, strikes, .. } = options;
         let sql = if self.sql { "--sql " } else { "" };
-        let world = format!("{sql}--nodes {nodes} --regions {regions} --txns {transactions}");
+        let time = if self.cluster_time { "--cluster-time " } else { "" };
+        let world = format!("{sql}{time}--nodes {nodes} --regions {regions} --txns {transactions}");
         let strikes = strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
         format!(
             "meridian sim --seed {seed} --workload {workload} --faults {} {world}{strikes} --trace",
@@ -506,6 +511,7 @@ impl Simulation {
             "seeds": [from, to],
             "workload": workload,
             "sql": self.sql,
+            "cluster_time": self.cluster_time,
             "nodes": self.nodes,
             "regions": self.regions.name(),
             "faults": self.faults.iter().filter_map(name).collect::<Vec<_>>(),

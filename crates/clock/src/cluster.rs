@@ -17,6 +17,7 @@
 //! their system clocks, and from then on follow each other.
 
 use crate::bound::{Bound, Drift};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +35,7 @@ const SLEW_PPB: i64 = 100_000;
 /// Who is surely behind by more does not slew, but jumps.
 const JUMP_NS: u64 = 10 * MS;
 /// So far ahead is reserved.
-const RESERVE_NS: u64 = 10 * S;
+const RESERVE_NS: u64 = 5 * S;
 /// Nobody who is alone is believed to be so far ahead of one's own system clock.
 const FAR_NS: u64 = 3_600 * S;
 /// Wider than that the time is not known.
@@ -113,7 +114,9 @@ impl Sample {
         let since = |at| Bound { at, interval: Interval { earliest: self.value, latest: self.value } };
         Interval {
             earliest: since(self.heard).on(boot_ns, drift).earliest,
-            latest: since(self.sent).on(boot_ns, drift).latest,
+            latest: since(if broken(Rule::RoundTripIgnored) { self.heard } else { self.sent })
+                .on(boot_ns, drift)
+                .latest,
         }
     }
 }
@@ -124,6 +127,9 @@ fn middle(interval: Interval) -> u64 {
 
 /// Until when somebody is silent who begins to be now: whoever has bounded the clock has forgotten it by then.
 fn silence(boot_ns: u64) -> u64 {
+    if broken(Rule::ClockJumpsAloud) {
+        return boot_ns;
+    }
     boot_ns + BOUND_LASTS_NS + Drift::WORST.of(BOUND_LASTS_NS)
 }
 
@@ -177,7 +183,7 @@ pub struct ClusterClock {
 impl ClusterClock {
     /// Begins a life. `boot` tells boots of this machine apart; `boot_ns` is its boot clock, `system_ns` its system clock.
     pub fn begin(others: Vec<NodeId>, boot: u64, boot_ns: u64, system_ns: u64, anchor: Option<Anchor>) -> ClusterClock {
-        let floor = match anchor {
+        let floor = match anchor.filter(|_| !broken(Rule::ClockFloorForgotten)) {
             // The clock went on as the boot clock did, at most so much faster.
             Some(anchor) if anchor.boot == boot && anchor.at <= boot_ns => {
                 let fastest = Logical { at: anchor.at, value: anchor.value, slew_ppb: SLEW_PPB };
@@ -189,7 +195,7 @@ impl ClusterClock {
         let logical = |value| Logical { at: boot_ns, value, slew_ppb: 0 };
         let alone = others.is_empty();
         ClusterClock {
-            majority: others.len().div_ceil(2) + 1,
+            majority: others.len().div_ceil(2) + usize::from(!broken(Rule::FewClocksAreEnough)),
             others,
             drift: Drift::WORST,
             mine: logical(system_ns.max(floor)),
@@ -352,9 +358,10 @@ impl ClusterClock {
         let now = self.mine.on(boot_ns);
         let theirs = self.tightest(boot_ns, false);
         // A machine that stood still, or another that begins at its ceiling: nobody waits for a clock to catch up.
-        let is_last =
-            |majority: &Majority| majority.hull.earliest >= now && majority.greatest > now.saturating_add(JUMP_NS);
-        if theirs.as_ref().is_some_and(is_last) || all.as_ref().is_some_and(is_last) {
+        let behind = |nanos: u64| nanos > now.saturating_add(JUMP_NS);
+        if theirs.as_ref().is_some_and(|others| behind(others.hull.earliest))
+            || all.as_ref().is_some_and(|all| behind(all.greatest))
+        {
             self.floor = self.mine;
             self.silent_until = Some(silence(boot_ns));
             self.led = true;

@@ -2,6 +2,7 @@
 
 use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, POLL_EVERY_NS, Poll, Shown, Standing};
 use meridian_machine::NodeId;
+use meridian_machine::planted::{Rule, plant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -109,6 +110,8 @@ impl World {
         match event {
             Event::Begin { reboot } => {
                 if reboot {
+                    // Somebody has set it meanwhile.
+                    there.system_offset -= self.rng.random_range(0..S as i64);
                     (there.booted, there.boots, there.lost_ns) = (now, there.boots + 1, 0);
                 }
                 let system = now.saturating_add_signed(there.system_offset);
@@ -235,6 +238,18 @@ fn a_reading_is_never_above_one_that_begins_later_wherever_that_is() {
         wide += u32::from(world.widest > close);
     }
     assert!(wide <= 3, "{wide} of 150 worlds are not close together");
+}
+
+#[test]
+fn each_rule_that_is_broken_shows() {
+    for rule in Rule::OF_CLOCKS {
+        plant(Some(rule), true);
+        let noticed = |seed: &u64| World::new(*seed, [3, 3, 4, 5][*seed as usize % 4]).run(false).is_err();
+        let first = (0..200).find(noticed);
+        plant(None, false);
+        println!("{rule:?}: first noticed by seed {first:?}");
+        assert!(first.is_some(), "{rule:?} was not noticed by 200 seeds");
+    }
 }
 
 /// A virtual machine that stood still has a boot clock that is wrong by more than anybody allows for: what it reads may be false, and it comes back by itself.

@@ -55,10 +55,18 @@ pub enum Rule {
     EmptiedLogUnnoticed,
     /// A member that comes back with an empty disk is taken for the one that it was.
     DisksNotRemembered,
+    /// A clock jumps while others hold bounds on it (cluster time).
+    ClockJumpsAloud,
+    /// A clock begins a life below what it has shown (cluster time).
+    ClockFloorForgotten,
+    /// One clock fewer than a majority is enough to know the time (cluster time).
+    FewClocksAreEnough,
+    /// What a clock has done since the question was sent is not allowed for (cluster time).
+    RoundTripIgnored,
 }
 
 impl Rule {
-    /// Every one.
+    /// Every one that clients' histories or disks tell of.
     pub const ALL: [Rule; 24] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
@@ -85,6 +93,10 @@ impl Rule {
         Rule::EmptiedLogUnnoticed,
         Rule::DisksNotRemembered,
     ];
+
+    /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
+    pub const OF_CLOCKS: [Rule; 4] =
+        [Rule::ClockJumpsAloud, Rule::ClockFloorForgotten, Rule::FewClocksAreEnough, Rule::RoundTripIgnored];
 }
 
 #[cfg(feature = "planted")]

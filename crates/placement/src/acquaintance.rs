@@ -97,6 +97,11 @@ impl Acquaintances {
         Acquaintances { admitted: true, ..Acquaintances::of_newborn(disk) }
     }
 
+    /// The number of this member's disk.
+    pub fn disk(&self) -> DiskId {
+        self.disk
+    }
+
     /// Whether this member takes part.
     pub fn admitted(&self) -> bool {
         self.admitted

@@ -1,4 +1,4 @@
-//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql]]]`.
+//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time]]]`.
 
 use meridian_sim::{Options, Workload, run};
 
@@ -12,7 +12,8 @@ fn main() {
         nodes,
         clients: 2 * nodes,
         workload,
-        sql: arguments.len() > 3,
+        sql: arguments.get(3).is_some_and(|how| how == "sql"),
+        cluster_time: arguments.get(3).is_some_and(|how| how == "time"),
         tell: Some(|line| println!("{line}")),
         ..Options::new(seed)
     });

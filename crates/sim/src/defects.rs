@@ -3,7 +3,7 @@
 //! Some are broken at the world's seams: what a disk keeps, when versions are installed, what a clock says, who hears a message. What only the code
 //! itself can do wrong is a [`Rule`]: a switch that no program that ships has. While something is planted, assertions are silent.
 
-use crate::Faults;
+use crate::{Faults, Options, campaign};
 use meridian_machine::planted::Rule;
 
 /// What the world does wrong on purpose.
@@ -62,6 +62,11 @@ impl Defect {
             Defect::Rule(rule) => format!("{rule:?}"),
             seam => format!("{seam:?}"),
         }
+    }
+
+    /// A world in which it may show: a campaign's, with the faults under which it shows soonest.
+    pub fn world(self, seed: u64) -> Options {
+        Options { defect: Some(self), faults: self.faults(), ..campaign(seed) }
     }
 
     /// The faults under which it shows soonest.

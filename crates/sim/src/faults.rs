@@ -177,7 +177,7 @@ enum Kind {
 }
 
 impl Nemesis {
-    pub fn new(rng: &mut ChaCha8Rng, faults: Faults) -> Nemesis {
+    pub fn new(rng: &mut ChaCha8Rng, faults: Faults, cluster_time: bool) -> Nemesis {
         use Kind::*;
         let groups: [(bool, &[Kind]); 5] = [
             (faults.network, &[CutOff, CutOneWay, Weather, Clog, Break]),
@@ -194,6 +194,10 @@ impl Nemesis {
         // Many kinds that fast, or some of them, leave nobody time to commit anything: nothing is tested then.
         let has = |some: &[Kind]| kinds.iter().any(|kind| some.contains(kind));
         let least_ns = match () {
+            // Clocks that begin are silent for two seconds.
+            _ if cluster_time && has(&[CutOneWay, Crash, Blink, SyncFails, PowerFailure, Restarts, Alone]) => {
+                3_000 * MS
+            }
             _ if has(&[PowerFailure, Restarts, Alone, End, Lost, Wiped]) => 1_000 * MS,
             _ if kinds.len() > MANY || has(&[Crash, SyncFails, Pause]) => 500 * MS,
             _ => 0,

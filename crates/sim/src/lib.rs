@@ -60,6 +60,8 @@ pub struct Options {
     pub workload: Workload,
     /// Whether they speak SQL, or read and write keys.
     pub sql: bool,
+    /// Whether nodes know the time within a bound, or ask each other.
+    pub cluster_time: bool,
     /// How far apart the nodes are.
     pub regions: Regions,
     /// The node that all clients go to; without one, that is drawn too.
@@ -85,6 +87,7 @@ impl Options {
             faults: Faults::ALL,
             workload: Workload::Mixed,
             sql: false,
+            cluster_time: false,
             regions: Regions::Drawn,
             favourite: None,
             strikes: None,

@@ -60,6 +60,8 @@ fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
 pub struct Evidence<'a> {
     /// Clocks were beyond their bounds: an order is promised, and not that of real time.
     pub lies: bool,
+    /// Timestamps are those of true time.
+    pub true_time: bool,
     /// Clients spoke SQL: they hear no timestamps, and what has no mark cannot be found.
     pub sql: bool,
     /// The mark of each transaction, if it has one: then its numbers name nobody.
@@ -104,7 +106,7 @@ impl Evidence<'_> {
             let judge = if self.lies { timestamps::replay } else { timestamps::judge };
             judge(history).map_err(|why| format!("by timestamps: {why}"))?;
         }
-        if !self.lies {
+        if self.true_time {
             history.iter().try_for_each(in_true_time)?;
         }
         let model = if self.lies { Model::Serializable } else { Model::StrictSerializable };

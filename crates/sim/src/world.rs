@@ -14,6 +14,7 @@ use crate::site::Key;
 use crate::verdict::{Evidence, Installed, Past};
 use crate::{Defect, Faults, Options, Report};
 use meridian_clock::Timestamp;
+use meridian_clock::cluster::{Poll, Shown};
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
 use meridian_machine::{Address, Incarnation, Machine, NodeId};
@@ -58,6 +59,7 @@ mod nodes;
 mod processor;
 mod sessions;
 mod striking;
+mod timing;
 mod watching;
 
 enum Event {
@@ -70,6 +72,18 @@ enum Event {
     },
     /// A node greets the others.
     Greet,
+    /// A node asks the others what time it is.
+    AskTime,
+    TimeAsked {
+        from: usize,
+        disk: DiskId,
+        poll: Poll,
+    },
+    TimeTold {
+        from: usize,
+        disk: DiskId,
+        shown: Shown,
+    },
     Greeting {
         from: usize,
         greeting: Greeting,
@@ -141,6 +155,8 @@ struct Whom {
 
 struct Node {
     clock: Arc<NodeClock>,
+    /// When it was looked at last.
+    knows_time: bool,
     disks: (MemoryDisk, MemoryDisk),
     incarnation: Incarnation,
     /// Whom it has met; as durable as it says.
@@ -241,15 +257,21 @@ impl World {
         let half_width_ns = rng.random_range(100_000..8 * MS);
         let node = |rng: &mut ChaCha8Rng| {
             let booted = BEGINNING - rng.random_range(1..1_000 * S);
-            let clock = NodeClock::new(time.clone(), booted, half_width_ns);
+            let mut clock = NodeClock::new(time.clone(), booted, half_width_ns);
+            if options.cluster_time {
+                clock = clock.on_cluster_time(rng.random_range(-50_000..=50_000));
+                // Nobody has set it for long.
+                clock.set(rng.random_range(-(MS as i64) * 500..MS as i64 * 500));
+            }
             if options.defect == Some(Defect::ClockLies) {
                 clock.claim(0);
             }
-            if options.faults.clock {
+            if options.faults.clock && !options.cluster_time {
                 clock.set((rng.random_range(-1.0..=1.0) * half_width_ns as f64) as i64);
             }
             Node {
                 clock: Arc::new(clock),
+                knows_time: false,
                 disks: (MemoryDisk::new(), MemoryDisk::new()),
                 incarnation: Incarnation(0),
                 acquaintances: Acquaintances::of_newborn(DiskId(0)),
@@ -279,7 +301,7 @@ impl World {
         };
         World {
             network: Network::new(options.nodes, options.regions, &mut rng),
-            nemesis: Nemesis::new(&mut rng, options.faults),
+            nemesis: Nemesis::new(&mut rng, options.faults, options.cluster_time),
             members: (1..=options.nodes as u32).map(NodeId).collect(),
             clients: (0..options.clients).map(client).collect(),
             favourite: options
@@ -360,6 +382,7 @@ impl World {
             let lies = self.options.faults.lies;
             let evidence = Evidence {
                 lies,
+                true_time: !lies && !self.options.cluster_time,
                 sql: self.options.sql,
                 marks: &self.marks,
                 past: &self.past,
@@ -480,6 +503,9 @@ impl World {
         match event {
             Event::Frame { from, to, disk, bytes } => self.arrive(from, to, disk, &bytes),
             Event::Greet => self.greet(node),
+            Event::AskTime => self.ask_time(node),
+            Event::TimeAsked { from, disk, poll } => self.time_asked(node, from, disk, poll),
+            Event::TimeTold { from, disk, shown } => self.time_told(node, from, disk, shown),
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
             Event::Local { from, message } => {
                 self.step(node, |replica, now, out| replica.on_message(now, from, *message, out));

@@ -123,6 +123,22 @@ fn sql_sessions_keep_what_keys_keep() {
     assert!(committed > 2_000 && alone > 100, "{committed} {alone}");
 }
 
+#[test]
+fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
+    let (mut committed, mut starved, mut fenced) = (0, 0, 0);
+    for seed in 0..60 {
+        let world = Options { cluster_time: true, transactions: 150, ..campaign(3_000_000 + seed) };
+        let report = run(world);
+        assert_eq!(report.verdict, Ok(()), "{} {}", world.workload, told(&report));
+        let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        committed += ok.count();
+        starved += u32::from(report.is_starved());
+        fenced += report.reached.get("a leader gives up because it does not know the time").copied().unwrap_or(0);
+    }
+    println!("{committed} committed, {starved} starved, {fenced} times a leader did not know the time");
+    assert!(committed > 3_000 && starved <= 2 && fenced > 5, "{committed} {starved} {fenced}");
+}
+
 /// What campaigns have found, and what was wrong. What a seed draws changes whenever kinds of faults or of questions are added: most of these have a
 /// transcript in `systems/tests/rules.rs` too, which does not.
 #[test]
@@ -183,9 +199,8 @@ fn every_planted_defect_is_noticed() {
             Defect::Rule(Rule::StoreChecksum) => 1575,
             _ => 0,
         };
-        let faults = defect.faults();
         let noticed = |seed: &u64| {
-            let spoilt = || run(Options { defect: Some(defect), faults, ..campaign(*seed) }).verdict.is_err();
+            let spoilt = || run(defect.world(*seed)).verdict.is_err();
             catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
         };
         let first = (from..from + 100).find(noticed);

@@ -1,7 +1,7 @@
 //! `cargo xtask defects`: how many seeds each planted defect takes to be noticed, and who notices.
 
 use clap::Args;
-use meridian_sim::{Defect, Options as World, campaign, run};
+use meridian_sim::{Defect, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,8 +29,7 @@ enum Noticed {
 }
 
 fn look(defect: Defect, seed: u64) -> Noticed {
-    let world = World { defect: Some(defect), faults: defect.faults(), ..campaign(seed) };
-    match catch_unwind(AssertUnwindSafe(|| run(world).verdict)) {
+    match catch_unwind(AssertUnwindSafe(|| run(defect.world(seed)).verdict)) {
         Ok(Ok(())) => Noticed::Not,
         Ok(Err(why)) => Noticed::ByJudge(why),
         Err(_) => Noticed::ByAssertion,

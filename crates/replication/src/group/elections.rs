@@ -98,9 +98,14 @@ impl Group {
         self.promise(now, self.config.me, out);
         let lapsed = self.lease().is_some_and(|lease| lease.granted_until <= now.interval.earliest);
         let Role::Leader { followers, announced, .. } = &mut self.role else { return };
-        if *announced && lapsed {
-            // Nobody answers: whoever can be heard may elect another.
-            sometimes!("a leader gives up because its lease has lapsed");
+        let fenced = now.health != Health::Good;
+        if *announced && (lapsed || fenced) {
+            // Nobody answers, or the time is not known: whoever can be heard may elect another.
+            if fenced {
+                sometimes!("a leader gives up because it does not know the time");
+            } else {
+                sometimes!("a leader gives up because its lease has lapsed");
+            }
             self.follow(now, None, out);
             return;
         }

@@ -37,11 +37,10 @@ impl World {
     }
 
     pub(super) fn carry(&mut self, node: usize, pause_ns: u64, from: Address, to: Address, message: &Message) {
-        let mine = &self.nodes[node].acquaintances;
-        if !mine.admitted() {
+        if !self.nodes[node].acquaintances.admitted() {
             return;
         }
-        let disk = mine.greeting(from.incarnation, to.node).disk;
+        let disk = self.disk(node);
         self.pay(node, Price::Send);
         let bytes = envelope::write_frame(from, to, message);
         let target = index(to.node);

@@ -11,8 +11,12 @@ use rand::Rng;
 const AGAIN: u64 = 200 * MS;
 
 impl World {
-    fn others(&self, node: usize) -> Vec<NodeId> {
+    pub(super) fn others(&self, node: usize) -> Vec<NodeId> {
         self.members.iter().copied().filter(|other| *other != self.members[node]).collect()
+    }
+
+    pub(super) fn disk(&self, node: usize) -> DiskId {
+        self.nodes[node].acquaintances.disk()
     }
 
     /// A node greets whoever has to remember it.
@@ -86,7 +90,7 @@ impl World {
         for node in 0..self.nodes.len() {
             for other in (0..self.nodes.len()).filter(|other| *other != node) {
                 let there = &self.nodes[other];
-                let mine = Some(self.nodes[node].acquaintances.greeting(there.incarnation, self.members[other]).disk);
+                let mine = Some(self.disk(node));
                 let greeting = there.acquaintances.greeting(there.incarnation, self.members[node]);
                 let _ = self.nodes[node].acquaintances.hear(self.members[other], Greeting { yours: mine, ..greeting });
             }

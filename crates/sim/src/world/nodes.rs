@@ -16,10 +16,11 @@ impl World {
         if self.nodes[node].life.is_some() || self.gone.contains(&node) {
             return;
         }
-        let (seed, timing) = (self.rng.random(), self.timing());
+        let (seed, timing, others) = (self.rng.random(), self.timing(), self.others(node));
         let (me, there) = (self.members[node], &mut self.nodes[node]);
         there.incarnation.0 += 1;
         there.paused_until = 0;
+        let asks = there.clock.begin(others);
         match Life::begin(
             me,
             there.incarnation,
@@ -40,6 +41,9 @@ impl World {
         let every = self.rng.random_range(50 * MS..500 * MS);
         self.push(every, whom, Event::Settle);
         self.push(S, whom, Event::KeepAlive);
+        if asks {
+            self.push(0, whom, Event::AskTime);
+        }
         if self.options.profile.is_none() {
             self.greet_soon(node);
         }
@@ -73,6 +77,9 @@ impl World {
     pub(super) fn crash(&mut self, node: usize, for_ns: u64) {
         let Some(life) = self.leave(node) else { return };
         self.tell(|| format!("{} loses power", self.members[node]));
+        if self.options.cluster_time && self.rng.random_bool(0.3) {
+            self.nodes[node].clock.reboot();
+        }
         let survives = self.rng.random_range(0.0..=1.0);
         let there = &self.nodes[node];
         there.disks.0.crash(|| self.rng.random_bool(survives));
@@ -86,8 +93,7 @@ impl World {
     pub(super) fn reach(&mut self) {
         let now = self.now();
         let heeds = |a: usize, b: usize| {
-            let disk = self.nodes[b].acquaintances.greeting(self.nodes[b].incarnation, self.members[a]).disk;
-            self.network.open(now, b, a) && self.nodes[a].acquaintances.heeds(self.members[b], disk)
+            self.network.open(now, b, a) && self.nodes[a].acquaintances.heeds(self.members[b], self.disk(b))
         };
         for a in 0..self.nodes.len() {
             let Some(life) = &self.nodes[a].life else { continue };

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | I1, I4 | no version appears at or below a snapshot of its key that was read, on whichever node | a commit is installed for the first time |
 //! | I2 | a timestamp is one commit's; an issuer's grow | a commit is installed |
-//! | I3, I8 | what a client is told has passed, in true time | a transaction ends |
+//! | I3, I8 | what a client is told has passed, in true time and by every clock | a transaction ends |
 //! | I5 | what is acted on stands on the disks of a majority, as they would be found after a power failure now | a part of all commits |
 //! | I6 | one timestamp across engines: has no meaning yet, there is one | |
 //! | I7 | clocks that lie cost the order of real time, and nothing else | by the judges: `--faults lies` |
@@ -13,7 +13,7 @@
 
 use super::World;
 use crate::member;
-use meridian_clock::Timestamp;
+use meridian_clock::{Health, Timestamp};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::group::{Index, Term};
 use rand::Rng;
@@ -101,8 +101,20 @@ impl World {
 
     /// A client is told of a timestamp.
     pub(super) fn watch_told(&mut self, at: Timestamp) {
-        if self.watches() && !self.options.faults.lies && at.nanos >= self.now() {
-            self.fail(format!("I3: a client is told of {at} at {}", self.now()));
+        if !self.watches() || self.options.faults.lies {
+            return;
+        }
+        if !self.options.cluster_time && at.nanos >= self.now() {
+            return self.fail(format!("I3: a client is told of {at} at {}", self.now()));
+        }
+        // Whoever looks at the time from now on does not find it below.
+        for (member, node) in self.members.iter().zip(&self.nodes) {
+            let reading = node.clock.reading();
+            if reading.health == Health::Good && node.life.is_some() && reading.interval.latest < at.nanos {
+                let late = at.nanos - reading.interval.latest;
+                return self
+                    .fail(format!("I3: a client is told of {at}, and at {member} it is surely {late} ns before"));
+            }
         }
     }
 }

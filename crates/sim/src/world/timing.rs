@@ -1,0 +1,54 @@
+//! Nodes that ask each other what time it is.
+
+use super::{Event, Whom, World};
+use meridian_clock::Health;
+use meridian_clock::cluster::{POLL_EVERY_NS, Poll, Shown};
+use meridian_placement::DiskId;
+
+impl World {
+    pub(super) fn ask_time(&mut self, node: usize) {
+        let whom = self.whom(node);
+        let (disk, polls) = (self.disk(node), self.nodes[node].clock.poll());
+        for (to, poll) in polls {
+            self.carry_time(node, super::index(to), Event::TimeAsked { from: node, disk, poll });
+        }
+        self.push(POLL_EVERY_NS, whom, Event::AskTime);
+        let reading = self.nodes[node].clock.reading();
+        let knows = reading.health == Health::Good;
+        if std::mem::replace(&mut self.nodes[node].knows_time, knows) != knows {
+            let (me, half_width_ns) = (self.members[node], reading.interval.half_width_ns());
+            self.tell(|| match knows {
+                true => format!("{me} knows the time within {half_width_ns} ns"),
+                false => format!("{me} does not know the time any more"),
+            });
+        }
+    }
+
+    pub(super) fn time_asked(&mut self, node: usize, from: usize, disk: DiskId, poll: Poll) {
+        let there = &self.nodes[node];
+        if there.life.is_none() || !there.acquaintances.heeds(self.members[from], disk) {
+            return;
+        }
+        let disk = self.disk(node);
+        if let Some(shown) = self.nodes[node].clock.show(poll) {
+            self.carry_time(node, from, Event::TimeTold { from: node, disk, shown });
+        }
+    }
+
+    pub(super) fn time_told(&mut self, node: usize, from: usize, disk: DiskId, shown: Shown) {
+        let there = &self.nodes[node];
+        if there.life.is_some() && there.acquaintances.heeds(self.members[from], disk) {
+            there.clock.hear(self.members[from], shown);
+        }
+    }
+
+    fn carry_time(&mut self, node: usize, to: usize, event: Event) {
+        if !self.nodes[node].acquaintances.admitted() {
+            return;
+        }
+        // One copy: what is heard again is not heard.
+        if let Some(delay) = self.network.carry(self.now(), node, to, &mut self.rng).into_iter().next() {
+            self.push(delay, Some(Whom { node: to, life: None }), event);
+        }
+    }
+}
