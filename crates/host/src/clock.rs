@@ -1,18 +1,19 @@
 //! Where a node's readings come from.
 //!
-//! A [`Reading`] is two clocks of the kernel: the boot clock (counts through suspend, never steps) measures timers and time to
-//! live; the real-time clock, widened by a bound, is the interval. The bound is a promise of whoever configured it; the
-//! daemon that measures it (Spanner §3) is not here yet.
+//! A [`Reading`] is built from the boot clock (it counts through suspend and never steps), which alone measures timers and time to live, and from what is known
+//! of the time: of a node that is alone, itself; of nodes whose system clocks keep a bound, the system clock, widened by it; of all others, what the
+//! nodes tell each other ([`crate::rounds`]).
 //!
 //! Invariants:
-//! 1. Within a process neither end of the interval ever goes back (a step of the system clock costs freshness, never order).
+//! 1. Within a process the middle of the interval never goes back on a step of the system clock: that costs freshness, never order.
 //! 2. A node without peers has no uncertainty by construction: nobody else can disagree with it. It follows the boot clock from
 //!    its first reading on, so that a step of the system clock cannot stop it either; and a system clock that went back
 //!    between two lives costs nothing: the second goes on after the newest timestamp of the first.
+//! 3. On cluster time a reading that may not be relied on says so.
 
-use meridian_clock::{Interval, Reading};
+use meridian_clock::{Bound, Drift, Health, Interval, Reading};
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// How a node knows the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +25,17 @@ pub enum ClockBound {
         /// Half the width of every interval.
         half_width_ns: u64,
     },
+    /// Several nodes that know nothing but what they tell each other.
+    Cluster,
 }
 
 impl ClockBound {
     /// Several nodes on one machine share one clock; this covers what a reading itself takes.
     pub const LOOPBACK: ClockBound = ClockBound::HalfWidth { half_width_ns: 100_000 };
 }
+
+/// Before anything is known of the time.
+const ANY: Interval = Interval { earliest: 0, latest: u64::MAX >> 2 };
 
 /// Builds readings.
 #[derive(Debug)]
@@ -39,6 +45,38 @@ pub struct Clock {
     ahead_ns: AtomicU64,
     /// The newest real time handed out (invariant 1).
     newest: AtomicU64,
+    told: Told,
+}
+
+/// What was found out last on cluster time: written by one at a time, read by all without waiting.
+#[derive(Debug, Default)]
+struct Told {
+    /// Odd while somebody writes.
+    version: AtomicU64,
+    /// At, earliest, latest, until.
+    words: [AtomicU64; 4],
+}
+
+impl Told {
+    fn write(&self, words: [u64; 4]) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.words.iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    fn read(&self) -> [u64; 4] {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let words = self.words.each_ref().map(|word| word.load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
+                return words;
+            }
+            std::hint::spin_loop();
+        }
+    }
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -51,11 +89,16 @@ pub fn boot_ns() -> u64 {
     nanoseconds(ClockId::Boottime)
 }
 
+/// What the system clock says.
+pub fn system_ns() -> u64 {
+    nanoseconds(ClockId::Realtime)
+}
+
 impl Clock {
     /// A clock with this bound.
     pub fn new(bound: ClockBound) -> Self {
-        let ahead_ns = nanoseconds(ClockId::Realtime).saturating_sub(boot_ns());
-        Clock { bound, ahead_ns: AtomicU64::new(ahead_ns), newest: AtomicU64::new(0) }
+        let ahead_ns = system_ns().saturating_sub(boot_ns());
+        Clock { bound, ahead_ns: AtomicU64::new(ahead_ns), newest: AtomicU64::new(0), told: Told::default() }
     }
 
     /// For a node that is alone: this moment was used, now is later. Other nodes' clocks are nobody's to move.
@@ -65,15 +108,31 @@ impl Clock {
         }
     }
 
+    /// On cluster time: what was found out, and until when it is good. By one thread at a time.
+    pub fn tell(&self, bound: Bound, until: u64) {
+        self.told.write([bound.at, bound.interval.earliest, bound.interval.latest, until]);
+    }
+
     /// The time now.
     pub fn now(&self) -> Reading {
         let boot_ns = boot_ns();
         let (real_ns, half_width_ns) = match self.bound {
             ClockBound::Alone => (self.ahead_ns.load(Ordering::Relaxed) + boot_ns, 0),
-            ClockBound::HalfWidth { half_width_ns } => (nanoseconds(ClockId::Realtime), half_width_ns),
+            ClockBound::HalfWidth { half_width_ns } => (system_ns(), half_width_ns),
+            ClockBound::Cluster => return self.told_at(boot_ns),
         };
         let real_ns = self.newest.fetch_max(real_ns, Ordering::Relaxed).max(real_ns);
         Reading::at(boot_ns, Interval::around(real_ns, half_width_ns))
+    }
+
+    fn told_at(&self, boot_ns: u64) -> Reading {
+        let [at, earliest, latest, until] = self.told.read();
+        if latest == 0 {
+            return Reading { boot_ns, interval: ANY, health: Health::Fenced };
+        }
+        let interval = Bound { at, interval: Interval { earliest, latest } }.on(boot_ns, Drift::WORST);
+        let health = if boot_ns <= until { Health::Good } else { Health::Fenced };
+        Reading { boot_ns, interval, health }
     }
 
     /// The bound.
@@ -110,5 +169,23 @@ mod tests {
                 last = next;
             }
         }
+    }
+
+    #[test]
+    fn what_was_told_is_never_read_in_halves() {
+        let clock = std::sync::Arc::new(Clock::new(ClockBound::Cluster));
+        assert_eq!(clock.now().health, Health::Fenced, "nothing is known yet");
+        let writer = std::sync::Arc::clone(&clock);
+        let thread = std::thread::spawn(move || {
+            for round in 1..200_000 {
+                let interval = Interval { earliest: round, latest: round };
+                writer.tell(Bound { at: u64::MAX, interval }, u64::MAX);
+            }
+        });
+        while !thread.is_finished() {
+            let Reading { interval, health, .. } = clock.now();
+            assert!(interval == ANY || (interval.earliest == interval.latest && health == Health::Good), "{interval}");
+        }
+        thread.join().unwrap();
     }
 }

@@ -23,6 +23,7 @@ pub mod plumbing;
 pub mod readers;
 pub mod rendezvous;
 pub mod resident;
+pub mod rounds;
 pub mod settle;
 pub mod timers;
 pub mod transfer;

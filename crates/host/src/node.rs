@@ -3,6 +3,7 @@
 //! ```text
 //!   folder/identity   who it belongs to, how many lives it had, and whom it has met
 //!   folder/lock       held while a process uses it
+//!   folder/clock      on cluster time: how far its clock may have been seen
 //!   folder/log/       the one log of all machines
 //!   folder/store/     the engine
 //! ```
@@ -19,10 +20,11 @@ use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::Plumbing;
 use crate::readers::Readers;
 use crate::resident::Input;
+use crate::rounds::{Offset, Rounds};
 use crate::settle::{SettleOptions, Settler, Settles, Shards};
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
-use meridian_clock::{Interval, Timestamp};
+use meridian_clock::{Reading, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
 use meridian_mvcc::{Store, StoreError};
@@ -32,6 +34,7 @@ use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
 use meridian_txn::locking::Waits;
 use meridian_txn::{Database, Failure};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -121,7 +124,9 @@ pub struct Status {
     /// The cluster.
     pub cluster: u128,
     /// What its clock says.
-    pub clock: Interval,
+    pub clock: Reading,
+    /// On cluster time: how far the others' clocks are ahead.
+    pub offsets: Vec<Offset>,
     /// Its shards.
     pub shards: Vec<ShardStatus>,
     /// What its log did.
@@ -138,6 +143,7 @@ pub struct Status {
 struct Inbox {
     directory: Weak<Directory>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
+    rounds: Option<Arc<Rounds>>,
     me: NodeId,
     incarnation: Incarnation,
 }
@@ -147,6 +153,12 @@ impl Receive for Inbox {
         if envelope::is(Kind::Transfer, frame) {
             if let Some(transfers) = self.transfers.get() {
                 transfers.receive(sender, frame);
+            }
+            return;
+        }
+        if envelope::is(Kind::Time, frame) {
+            if let Some(rounds) = &self.rounds {
+                rounds.receive(sender, frame);
             }
             return;
         }
@@ -203,6 +215,9 @@ pub struct Node {
     peers: Arc<OnceLock<Arc<Peers>>>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     settler: Settler,
+    /// On cluster time.
+    rounds: Option<Arc<Rounds>>,
+    asking: Mutex<Option<std::thread::JoinHandle<()>>>,
     closed: AtomicBool,
     _sweeper: Arc<Sweeper>,
 }
@@ -230,13 +245,23 @@ impl Node {
         let thread = |error| OpenError::File { path: "a thread".into(), error };
         let (identity, store, journal, records) = restore(&options, &members)?;
         let plumbing = Arc::new(Plumbing {
-            clock: Clock::new(options.clock),
+            clock: Arc::new(Clock::new(options.clock)),
             timers: Timers::start().map_err(thread)?,
             journal,
             readers: Readers::start().map_err(thread)?,
             store,
         });
         let (peers, transfers) = (Arc::default(), Arc::default());
+        let rounds = match options.clock {
+            ClockBound::Cluster => {
+                let others = members.nodes().into_iter().filter(|node| *node != options.node).collect();
+                let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
+                let path = options.data.as_ref().map_or_else(|| "the clock".into(), |folder| folder.join("clock"));
+                let begun = Rounds::begin(others, folder, clock, Arc::clone(&peers));
+                Some(begun.map_err(|error| OpenError::File { path, error })?)
+            }
+            ClockBound::Alone | ClockBound::HalfWidth { .. } => None,
+        };
         let here = Here {
             me: options.node,
             incarnation: identity.incarnation,
@@ -268,6 +293,8 @@ impl Node {
             peers,
             transfers,
             settler,
+            rounds,
+            asking: Mutex::default(),
             closed: AtomicBool::new(false),
             _sweeper: sweeper,
         });
@@ -292,9 +319,14 @@ impl Node {
         let find: Find = Arc::new(move |key: MachineKey| of_transfers.upgrade()?.gateway(DatabaseId(key.database)));
         let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers))?);
         let transfers = Arc::clone(&self.transfers);
-        let inbox = Inbox { directory, transfers, me: self.options.node, incarnation: self.identity.incarnation };
-        let clock = Arc::new(Clock::new(self.options.clock));
+        let rounds = self.rounds.clone();
+        let inbox =
+            Inbox { directory, transfers, rounds, me: self.options.node, incarnation: self.identity.incarnation };
+        let clock = Arc::clone(&self.plumbing.clock);
         let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
+        if let Some(rounds) = &self.rounds {
+            *self.asking.lock() = Some(rounds.start()?);
+        }
         Ok(())
     }
 
@@ -382,7 +414,8 @@ impl Node {
             node: self.options.node,
             incarnation: self.identity.incarnation.0,
             cluster: self.identity.cluster,
-            clock: self.plumbing.clock.now().interval,
+            clock: self.plumbing.clock.now(),
+            offsets: self.rounds.as_ref().map(|rounds| rounds.offsets()).unwrap_or_default(),
             shards: shards.collect(),
             log: self.plumbing.journal.counters(),
             disk_full: self.plumbing.journal.is_full(),
@@ -421,6 +454,12 @@ impl Node {
         self.plumbing.timers.stop();
         if let Some(transfers) = self.transfers.get() {
             transfers.stop();
+        }
+        if let Some(rounds) = &self.rounds {
+            rounds.stop();
+        }
+        if let Some(asking) = self.asking.lock().take() {
+            let _ = asking.join();
         }
         if let Some(peers) = self.peers.get() {
             peers.stop();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The time, the timers, the log and the engine of a node.
 pub struct Plumbing {
     /// The time.
-    pub clock: Clock,
+    pub clock: Arc<Clock>,
     /// The timer thread.
     pub timers: Timers,
     /// The log thread.

@@ -1,8 +1,11 @@
 //! Three nodes in one process, over TCP.
 
 use futures::executor::block_on;
+use meridian_clock::Health;
+use meridian_host::clock::ClockBound;
 use meridian_host::member::Patience;
 use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_host::rounds::Offset;
 use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
@@ -34,7 +37,11 @@ fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
 }
 
 fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
-    let options = Options { node: NodeId(node), members: members.to_vec(), ..Options::loopback() };
+    open_on(ClockBound::LOOPBACK, patience, node, members, folder)
+}
+
+fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
+    let options = Options { node: NodeId(node), members: members.to_vec(), clock, ..Options::alone() };
     let settle = SettleOptions {
         every: Duration::from_millis(50),
         checkpoint_every: Duration::from_millis(200),
@@ -219,4 +226,46 @@ fn a_node_that_ends_hands_over_what_it_leads() {
         put(node, "k", "second");
     }
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}: the lease was waited for", began.elapsed());
+}
+
+/// No system clock is believed: nodes ask each other, and what they find out is narrower than what anybody would have configured.
+#[test]
+fn nodes_that_know_no_bound_find_out_what_time_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let open = |node| open_on(ClockBound::Cluster, hasty(), node, &members, folder.path());
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
+    assert_eq!(nodes[0].as_ref().unwrap().status().clock.health, Health::Fenced, "nobody has answered yet");
+    put(nodes[0].as_ref().unwrap(), "k", "1");
+    assert_eq!(get(nodes[2].as_ref().unwrap(), "k").as_deref(), Some("1"));
+    for node in nodes.iter().flatten() {
+        insist(|| {
+            let clock = node.status().clock;
+            let known = clock.health == Health::Good && clock.interval.half_width_ns() < 50_000_000;
+            if known { Ok(()) } else { Err(format!("{clock:?}")) }
+        });
+    }
+    insist(|| {
+        let status = nodes[0].as_ref().unwrap().status();
+        let near = |offset: &Offset| offset.ahead_ns.is_some_and(|ahead| ahead.abs() < 20_000_000);
+        let all = status.offsets.len() == 2 && status.offsets.iter().all(near);
+        if all { Ok(()) } else { Err(format!("{:?}", status.offsets)) }
+    });
+    // A majority is enough, and a node that comes back is let in again.
+    nodes[1] = None;
+    put(nodes[0].as_ref().unwrap(), "k", "2");
+    nodes[1] = Some(open(2));
+    assert_eq!(get(nodes[1].as_ref().unwrap(), "k").as_deref(), Some("2"));
+    // A node that hears nobody does not know the time any more, and says so; it need not end.
+    (nodes[1], nodes[2]) = (None, None);
+    insist(|| match nodes[0].as_ref().unwrap().status().clock.health {
+        Health::Fenced => Ok(()),
+        Health::Good => Err("it still thinks that it knows the time".into()),
+    });
+    // All begin anew, above what they have shown.
+    let before = nodes[0].as_ref().unwrap().status().clock.interval.earliest;
+    nodes.clear();
+    let nodes: Vec<Arc<Node>> = (1..=3).map(open).collect();
+    assert_eq!(get(&nodes[2], "k").as_deref(), Some("2"));
+    assert!(nodes[1].status().clock.interval.latest > before);
 }

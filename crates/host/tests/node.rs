@@ -56,7 +56,7 @@ fn a_node_in_memory_reads_what_it_wrote_and_travels_in_time() {
     assert!(second > first);
     assert_eq!(get(&database, "k").as_deref(), Some("two"));
     assert_eq!(get_at(&database, "k", Mode::ReadOnly(ReadAt::Exact(first))).as_deref(), Some("one"));
-    let later = meridian_clock::Timestamp { nanos: node.status().clock.latest + 3_600_000_000_000, ..second };
+    let later = meridian_clock::Timestamp { nanos: node.status().clock.interval.latest + 3_600_000_000_000, ..second };
     let refused = block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(later)), age: None }));
     assert!(matches!(refused.err(), Some(Failure::InFuture { .. })));
     assert_eq!(get(&node.database("meridian").unwrap(), "k"), None);
@@ -67,7 +67,7 @@ fn a_snapshot_of_now_stays_as_it_is_and_nothing_is_committed_below_it() {
     let node = Node::open(Options::alone()).unwrap();
     let database = node.database("postgres").unwrap();
     put(&database, "k", "before");
-    let now = meridian_clock::Timestamp::end_of(node.status().clock.latest);
+    let now = meridian_clock::Timestamp::end_of(node.status().clock.interval.latest);
     let exact = Mode::ReadOnly(ReadAt::Exact(now));
     assert_eq!(get_at(&database, "k", exact).as_deref(), Some("before"));
     assert!(put(&database, "k", "after") > now);

@@ -21,6 +21,8 @@ pub enum Kind {
     Spanner = 1,
     /// Hosts that copy whole shards.
     Transfer = 2,
+    /// Hosts that ask each other what time it is.
+    Time = 3,
 }
 
 /// A message between machines, with who it is from and for.
