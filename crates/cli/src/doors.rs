@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use meridian::house::House;
 use meridian_host::node::ShardStatus;
+use meridian_host::rounds::Offset;
 use meridian_pg::{Counters, Options, Server};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -107,6 +108,10 @@ async fn health(State(watched): State<Arc<Watched>>) -> Response {
         (false, false) if !watched.house.status().to_meet.is_empty() => {
             (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: a new cluster begins when all its members have met once")
         }
+        (false, false) if watched.house.clock().half_width_ns.is_none() => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "cannot serve: the time is not known until a majority of the nodes has answered (SHOW CLOCK tells more)",
+        ),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: is a majority of the nodes up?"),
         (false, true) => (StatusCode::OK, "ok"),
     };
@@ -114,7 +119,7 @@ async fn health(State(watched): State<Arc<Watched>>) -> Response {
     let body = format!(
         "{{\"status\":\"{status}\",\"version\":\"{}\",\"clock_half_width_ns\":{},\"clock_source\":\"{}\"}}\n",
         env!("CARGO_PKG_VERSION"),
-        clock.half_width_ns,
+        clock.half_width_ns.map_or("null".to_owned(), |half_width_ns| half_width_ns.to_string()),
         clock.source
     );
     (code, [(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -125,16 +130,22 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     let mut out = String::new();
     let _ = writeln!(out, "# TYPE meridian_uptime_seconds gauge");
     let _ = writeln!(out, "meridian_uptime_seconds {:.3}", watched.began.elapsed().as_secs_f64());
+    // A time that is not known has no number.
     let _ = writeln!(out, "# TYPE meridian_clock_uncertainty_seconds gauge");
-    let _ = writeln!(
-        out,
-        "meridian_clock_uncertainty_seconds{{source=\"{}\"}} {:.9}",
-        clock.source,
-        clock.half_width_ns as f64 / 1e9
-    );
+    if let Some(half_width_ns) = clock.half_width_ns {
+        let _ = writeln!(out, "meridian_clock_uncertainty_seconds {:.9}", half_width_ns as f64 / 1e9);
+    }
+    let _ = writeln!(out, "# TYPE meridian_clock_source_info gauge");
+    let _ = writeln!(out, "meridian_clock_source_info{{source=\"{}\"}} 1", clock.source);
     let status = watched.house.status();
+    let _ = writeln!(out, "# TYPE meridian_clock_offset_seconds gauge");
+    for Offset { node, ahead_ns } in &status.offsets {
+        if let Some(ahead_ns) = ahead_ns {
+            let _ = writeln!(out, "meridian_clock_offset_seconds{{peer=\"{}\"}} {:.9}", node.0, *ahead_ns as f64 / 1e9);
+        }
+    }
     for (name, kind, value) in [
-        ("clock_half_width_ns", "gauge", clock.half_width_ns),
+        ("clock_fenced", "gauge", u64::from(clock.half_width_ns.is_none())),
         ("node_number", "gauge", u64::from(status.node.0)),
         ("node_lives_total", "counter", u64::from(status.incarnation)),
         ("log_records_total", "counter", status.log.records),

@@ -1,9 +1,10 @@
 //! A node of this process and the databases that sessions find in it.
 
-use meridian_host::clock::ClockBound;
+use meridian_clock::{Health, Reading};
 use meridian_host::node::{DatabaseError, Node, Options, Status};
+use meridian_host::rounds::Offset;
 use meridian_mvcc::Key;
-use meridian_sql::system::{Sessions, Surroundings, Waiting};
+use meridian_sql::system::{ClockFact, Sessions, Surroundings, Waiting};
 use meridian_sql::{Analytic, Engine, QueryMemory, SqlError};
 use meridian_txn::locking::Waits;
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
@@ -24,15 +25,18 @@ pub enum Place {
 /// What the node knows of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockLine {
-    /// Half the width of the interval that true time lies in.
-    pub half_width_ns: u64,
+    /// Half the width of the interval that the time lies in, if it is known.
+    pub half_width_ns: Option<u64>,
     /// Where that comes from.
     pub source: &'static str,
 }
 
 impl std::fmt::Display for ClockLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "clock: ±{} ms, source={}", self.half_width_ns as f64 / 1e6, self.source)
+        match self.half_width_ns {
+            Some(half_width_ns) => write!(f, "clock: ±{} ms, source={}", half_width_ns as f64 / 1e6, self.source),
+            None => write!(f, "clock: not known yet, source={}", self.source),
+        }
     }
 }
 
@@ -79,6 +83,30 @@ impl Surroundings for Around {
         };
         self.0.waits().into_iter().map(waiting).collect()
     }
+
+    fn clocks(&self) -> Vec<ClockFact> {
+        let Reading { interval, health, .. } = self.0.now();
+        let state = match (health, interval.earliest) {
+            (Health::Good, _) => "good",
+            (Health::Fenced, 0) => "starting",
+            (Health::Fenced, _) => "fenced",
+        };
+        let mine = ClockFact {
+            node: self.0.number().0,
+            state: Some(state),
+            source: Some(self.0.clock_bound().name()),
+            interval: (state != "starting").then_some((interval.earliest, interval.latest)),
+            ahead_ns: None,
+        };
+        let other = |Offset { node, ahead_ns }: Offset| ClockFact {
+            node: node.0,
+            state: None,
+            source: None,
+            interval: None,
+            ahead_ns,
+        };
+        std::iter::once(mine).chain(self.0.offsets().into_iter().map(other)).collect()
+    }
 }
 
 fn of_database(error: DatabaseError) -> SqlError {
@@ -96,7 +124,6 @@ pub struct House {
     node: Arc<Node>,
     first: Arc<Engine>,
     engines: Mutex<BTreeMap<String, Arc<Engine>>>,
-    source: &'static str,
     analytic: Option<Arc<dyn Analytic>>,
 }
 
@@ -146,11 +173,6 @@ impl House {
 
     /// The same with a limit to what all queries may hold in memory together.
     pub fn open_with(options: Options, query_memory_bytes: Option<usize>) -> Result<House, String> {
-        let source = match options.clock {
-            ClockBound::Alone => "this node alone",
-            ClockBound::LOOPBACK => "one machine's clock",
-            ClockBound::HalfWidth { .. } => "system clock within --clock-bound",
-        };
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
         let memory = Arc::new(query_memory_bytes.map_or_else(QueryMemory::default, QueryMemory::of));
@@ -158,7 +180,7 @@ impl House {
         let sessions = Arc::default();
         let first = engine(&node, &sessions, FIRST, database, &memory, &analytic);
         let engines = Mutex::new(BTreeMap::from([(FIRST.to_owned(), first.clone())]));
-        Ok(House { node, first, engines, source, analytic })
+        Ok(House { node, first, engines, analytic })
     }
 
     /// The database that users begin with.
@@ -201,7 +223,9 @@ impl House {
 
     /// What the node knows of the time.
     pub fn clock(&self) -> ClockLine {
-        ClockLine { half_width_ns: self.status().clock.half_width_ns(), source: self.source }
+        let reading = self.node.now();
+        let half_width_ns = (reading.health == Health::Good).then(|| reading.interval.half_width_ns());
+        ClockLine { half_width_ns, source: self.node.clock_bound().name() }
     }
 
     /// Closes the node: what was committed is on disk, the folder is free.

@@ -52,6 +52,10 @@ pub struct Options {
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "clock-bound")]
     clock_bound: Option<String>,
+    /// Believe no system clock: the members ask each other what time it is. The default where members are on several machines and no --clock-bound is given.
+    #[arg(long, conflicts_with = "clock_bound")]
+    #[serde(rename = "cluster-time", default)]
+    cluster_time: bool,
     /// How many megabytes the joins, sorts and groups of all queries may hold together [default: 256].
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]
@@ -79,7 +83,10 @@ impl Options {
             self.sql = self.sql.or(file.sql);
             self.http = self.http.or(file.http);
             self.cache = self.cache.or(file.cache);
-            self.clock_bound = self.clock_bound.or(file.clock_bound);
+            if !self.cluster_time {
+                self.clock_bound = self.clock_bound.or(file.clock_bound);
+            }
+            self.cluster_time |= file.cluster_time;
             self.query_memory = self.query_memory.or(file.query_memory);
             if self.join.is_empty() {
                 self.join = file.join;
@@ -121,7 +128,13 @@ async fn serve(options: Options) -> Result<(), String> {
     }
     let bound = options.clock_bound.as_deref().map(half_width_ns).transpose()?;
     let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
-    let mut node = node(&data, &zone, options.listen, &options.join, bound)?;
+    if bound.is_some() && options.cluster_time {
+        return Err(
+            "--clock-bound and --cluster-time contradict each other: do the system clocks keep a bound, or not?".into(),
+        );
+    }
+    let known = if options.cluster_time { Known::Nothing } else { bound.map_or(Known::Unsaid, Known::Bound) };
+    let mut node = node(&data, &zone, options.listen, &options.join, known)?;
     node.cache_bytes =
         options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
     let what = match node.members.len() {
@@ -160,6 +173,14 @@ async fn serve(options: Options) -> Result<(), String> {
     refused.map_or(Ok(()), Err)
 }
 
+/// What is said of the system clocks.
+#[derive(Clone, Copy)]
+enum Known {
+    Unsaid,
+    Bound(u64),
+    Nothing,
+}
+
 /// Who this node is. A cluster is the list of its members, the same for each of them: a node's number is its place in
 /// the sorted list.
 fn node(
@@ -167,12 +188,17 @@ fn node(
     zone: &str,
     listen: Option<SocketAddr>,
     join: &[SocketAddr],
-    bound_ns: Option<u64>,
+    known: Known,
 ) -> Result<node::Options, String> {
     if join.is_empty() {
         if listen.is_some() {
             return Err(
                 "--listen is where other nodes reach this one: name all of them with --join, or leave it out".into()
+            );
+        }
+        if matches!(known, Known::Nothing) {
+            return Err(
+                "--cluster-time is what several nodes tell each other: name them with --join, or leave it out".into()
             );
         }
         return Ok(node::Options::alone().at(data));
@@ -192,14 +218,10 @@ fn node(
     if sorted.len() == 1 {
         return Err("--join names this node alone: a one-node database needs neither --join nor --listen".into());
     }
-    let clock = match bound_ns {
-        Some(half_width_ns) => ClockBound::HalfWidth { half_width_ns },
-        None if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
-        None => {
-            return Err("several machines need --clock-bound: by how much may their clocks differ from true time? \
-                        What chrony or ntpd reports plus a margin, for example 10ms"
-                .into());
-        }
+    let clock = match known {
+        Known::Bound(half_width_ns) => ClockBound::HalfWidth { half_width_ns },
+        Known::Unsaid if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
+        Known::Unsaid | Known::Nothing => ClockBound::Cluster,
     };
     let member = |(at, address): (usize, &SocketAddr)| Member {
         node: number(at),
@@ -316,15 +338,16 @@ mod tests {
     #[test]
     fn a_cluster_is_the_list_of_its_members_in_any_order() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        let options = |listen: Option<u16>, join: &[u16], bound| {
+        let options = |listen: Option<u16>, join: &[u16], known| {
             let join: Vec<SocketAddr> = join.iter().copied().map(address).collect();
-            node(Path::new("d"), "here", listen.map(address), &join, bound)
+            node(Path::new("d"), "here", listen.map(address), &join, known)
         };
-        let (first, second) = (options(Some(2), &[3, 2, 1], None), options(Some(2), &[1, 2, 3], None));
+        let (first, second) =
+            (options(Some(2), &[3, 2, 1], Known::Unsaid), options(Some(2), &[1, 2, 3], Known::Unsaid));
         let (first, second) = (first.expect("valid"), second.expect("valid"));
         assert_eq!((first.node, &first.members), (NodeId(2), &second.members));
         assert_eq!(first.clock, ClockBound::LOOPBACK);
-        assert!(options(None, &[], None).expect("alone").members.is_empty());
+        assert!(options(None, &[], Known::Unsaid).expect("alone").members.is_empty());
         for (listen, join, reason) in [
             (None, &[1, 2][..], "--listen"),
             (Some(9), &[1, 2], "does not name"),
@@ -332,12 +355,14 @@ mod tests {
             (Some(1), &[1], "alone"),
             (Some(1), &[], "--join"),
         ] {
-            let error = options(listen, join, None).expect_err(reason);
+            let error = options(listen, join, Known::Unsaid).expect_err(reason);
             assert!(error.contains(reason), "{error}");
         }
         let far: Vec<SocketAddr> = ["10.0.0.1:1", "10.0.0.2:1"].map(|text| text.parse().expect("valid")).to_vec();
-        let error = node(Path::new("d"), "here", Some(far[0]), &far, None).expect_err("no bound");
-        assert!(error.contains("--clock-bound"), "{error}");
+        let clock = |known| node(Path::new("d"), "here", Some(far[0]), &far, known).expect("valid").clock;
+        assert_eq!(clock(Known::Unsaid), ClockBound::Cluster);
+        assert_eq!(clock(Known::Bound(7)), ClockBound::HalfWidth { half_width_ns: 7 });
+        assert_eq!(options(Some(2), &[1, 2], Known::Nothing).expect("valid").clock, ClockBound::Cluster);
     }
 
     #[test]

@@ -120,6 +120,41 @@ fn a_new_cluster_waits_for_all_its_members_and_says_so() {
 }
 
 #[test]
+fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let addresses = free_addresses(3);
+    let open = |at: usize| {
+        let flags = ["--listen", &addresses[at], "--join", &addresses.join(","), "--cluster-time"];
+        Started::with(&folder.path().join(at.to_string()), &flags)
+    };
+    let nodes: Vec<Started> = (0..3).map(open).collect();
+    let before = sql(&nodes[0], "show clock");
+    assert!(before.contains("starting") && before.contains("cluster time"), "{before}");
+    sql(&nodes[1], "create table t (id int primary key)");
+    sql(&nodes[2], "insert into t values (1)");
+    let end = Instant::now() + Duration::from_secs(40);
+    let known = || sql(&nodes[0], "select uncertainty_ns < 100000000 from meridian.clock where state = 'good'");
+    while !known().contains('t') {
+        assert!(Instant::now() < end, "{}", sql(&nodes[0], "show clock"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let date = "select latest < timestamptz '2050-01-01 00:00:00+00' from meridian.clock where state = 'good'";
+    assert!(sql(&nodes[0], date).contains('t'), "{}", sql(&nodes[0], "show clock"));
+    while !nodes[0].get("/metrics").contains("meridian_clock_offset_seconds{peer=") {
+        assert!(Instant::now() < end, "{}", nodes[0].get("/metrics"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Whoever hears nobody does not know it any more, and lives on.
+    let [first, second, third] = nodes.try_into().ok().expect("three");
+    drop((second, third));
+    while !first.get("/health").contains("the time is not known") {
+        assert!(Instant::now() < end, "{}", first.get("/health"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(sql(&first, "show clock").contains("fenced"));
+}
+
+#[test]
 fn a_folder_keeps_its_cluster() {
     let mut cluster = Cluster::start();
     sql(cluster.node(2), "select 1");
@@ -169,7 +204,7 @@ fn health_is_what_a_majority_can_serve() {
     (0..3).for_each(|at| becomes(cluster.node(at), "200"));
     let metrics = cluster.node(1).get("/metrics");
     for name in [
-        "meridian_clock_half_width_ns 100000\n",
+        "meridian_clock_uncertainty_seconds 0.000100000\n",
         "meridian_node_number ",
         "meridian_shard_leader_node{database=\"meridian\"} ",
         "meridian_shard_through_ns{database=\"meridian\"} ",

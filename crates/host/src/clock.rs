@@ -13,6 +13,7 @@
 
 use meridian_clock::{Bound, Drift, Health, Interval, Reading};
 use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// How a node knows the time.
@@ -32,6 +33,22 @@ pub enum ClockBound {
 impl ClockBound {
     /// Several nodes on one machine share one clock; this covers what a reading itself takes.
     pub const LOOPBACK: ClockBound = ClockBound::HalfWidth { half_width_ns: 100_000 };
+
+    /// Where the time comes from, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClockBound::Alone => "this node alone",
+            ClockBound::LOOPBACK => "one machine's clock",
+            ClockBound::HalfWidth { .. } => "system clock within --clock-bound",
+            ClockBound::Cluster => "cluster time",
+        }
+    }
+}
+
+impl fmt::Display for ClockBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Before anything is known of the time.

@@ -391,6 +391,21 @@ impl Node {
         all
     }
 
+    /// The node's number.
+    pub fn number(&self) -> NodeId {
+        self.options.node
+    }
+
+    /// The time.
+    pub fn now(&self) -> Reading {
+        self.plumbing.clock.now()
+    }
+
+    /// On cluster time: how far others are ahead.
+    pub fn offsets(&self) -> Vec<Offset> {
+        self.rounds.as_ref().map(|rounds| rounds.offsets()).unwrap_or_default()
+    }
+
     /// How the node knows the time.
     pub fn clock_bound(&self) -> ClockBound {
         self.options.clock
@@ -415,7 +430,7 @@ impl Node {
             incarnation: self.identity.incarnation.0,
             cluster: self.identity.cluster,
             clock: self.plumbing.clock.now(),
-            offsets: self.rounds.as_ref().map(|rounds| rounds.offsets()).unwrap_or_default(),
+            offsets: self.offsets(),
             shards: shards.collect(),
             log: self.plumbing.journal.counters(),
             disk_full: self.plumbing.journal.is_full(),

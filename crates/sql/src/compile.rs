@@ -253,8 +253,7 @@ pub(crate) async fn compile(
             }
         }
         Statement::ShowVariable { variable } => {
-            let name = variable.iter().map(|ident| ident.value.to_lowercase()).collect::<Vec<_>>().join("_");
-            (Plan::Control, Arc::from([]), Some(Arc::from([Column::new(name, Type::Text)])))
+            (Plan::Control, Arc::from([]), Some(crate::control::columns_of_show(variable)))
         }
         statement if is_control(statement) => (Plan::Control, Arc::from([]), None),
         _ => (Plan::Schema, Arc::from([]), None),

@@ -191,17 +191,37 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     }
 }
 
-fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError> {
+/// What a SHOW asks for.
+fn name_of_show(variable: &[ast::Ident]) -> String {
     let words: Vec<String> = variable.iter().map(|ident| ident.value.to_lowercase()).collect();
-    let name = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["time", "zone"] => "timezone".to_owned(),
         ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
         words => words.join("."),
-    };
+    }
+}
+
+/// The columns that a SHOW answers with.
+pub(crate) fn columns_of_show(variable: &[ast::Ident]) -> Arc<[Column]> {
+    match name_of_show(variable).as_str() {
+        "all" => Arc::from([Column::new("name", Type::Text), Column::new("setting", Type::Text)]),
+        "clock" => {
+            let table = crate::system::clock_table();
+            table.columns.iter().map(|column| Column::new(column.name.clone(), column.ty)).collect()
+        }
+        name => Arc::from([Column::new(name, Type::Text)]),
+    }
+}
+
+fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError> {
+    let (name, columns) = (name_of_show(variable), columns_of_show(variable));
+    let rows = |rows| Ok(Response::Rows { columns, rows, done: Some("SHOW".into()) });
     if name == "all" {
-        let columns: Arc<[Column]> = Arc::from([Column::new("name", Type::Text), Column::new("setting", Type::Text)]);
-        let rows = session.settings.all().map(|(name, value)| vec![Datum::text(name), Datum::text(value)]).collect();
-        return Ok(Response::Rows { columns, rows, done: Some("SHOW".into()) });
+        let setting = |(name, value)| vec![Datum::text(name), Datum::text(value)];
+        return rows(session.settings.all().map(setting).collect());
+    }
+    if name == "clock" {
+        return rows(crate::system::clock_now(&session.facts));
     }
     let Some(value) = session.settings.get(&name) else {
         let mut error =
@@ -211,6 +231,5 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
         }
         return Err(error);
     };
-    let columns: Arc<[Column]> = Arc::from([Column::new(name, Type::Text)]);
-    Ok(Response::Rows { columns, rows: vec![vec![Datum::text(value)]], done: Some("SHOW".into()) })
+    rows(vec![vec![Datum::text(value)]])
 }

@@ -67,7 +67,8 @@ impl Started {
         Started::with(folder, &["--zone", "here", "--listen", listen, "--join", join])
     }
 
-    fn with(folder: &Path, flags: &[&str]) -> Started {
+    /// Starts a node with these flags.
+    pub fn with(folder: &Path, flags: &[&str]) -> Started {
         let mut child = meridian()
             .args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(folder)

@@ -4,7 +4,7 @@
 //! to whoever holds the locks, and comes through [`Surroundings`]. A session is told from its transaction's age: a transaction that
 //! runs again after losing keeps its age and gets a new number, so that its lock then names no session.
 
-use super::{OWNER, Rows, Value, World, Writer};
+use super::{ClockFact, OWNER, Rows, Value, World, Writer};
 use crate::error::SqlError;
 use crate::response::Status;
 use meridian_txn::{Age, Future};
@@ -46,6 +46,10 @@ pub trait Surroundings: Send + Sync {
     }
     /// Who waits for whom, as far as this node knows.
     fn waits(&self) -> Vec<Waiting> {
+        Vec::new()
+    }
+    /// This node's clock, and what it knows of others'.
+    fn clocks(&self) -> Vec<ClockFact> {
         Vec::new()
     }
 }

@@ -1,4 +1,4 @@
-//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them.
+//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them, and `meridian`.
 //!
 //! They are stored nowhere. A scan of one makes its rows from the descriptors that its transaction sees, so that they are as
 //! transactional as the tables they tell of. Their ids are PostgreSQL's, all below those of users' tables, and they have no fence:
@@ -7,16 +7,20 @@
 //! Many tables of PostgreSQL's are here and empty ([`is_always_empty`]): what they would tell of does not exist. Object ids are
 //! integers, and lists are texts as PostgreSQL prints them, because neither type exists here.
 //!
+//! `meridian` is a third schema, of what PostgreSQL does not have; no catalog lists it.
+//!
 //! Not done: rows for the system tables themselves; functions, operators and casts (`pg_proc` and its like are empty); privileges.
 
 mod activity;
 mod catalog_tables;
+mod clock;
 mod describe;
 mod information_schema;
 mod layout;
 
 pub(crate) use activity::Seat;
 pub use activity::{Sessions, Surroundings, TransactionName, Waiting};
+pub use clock::ClockFact;
 pub use describe::{Catalog, SystemFunction};
 
 use crate::catalog::{ColumnDef, Table};
@@ -89,10 +93,11 @@ pub(super) struct World<'a> {
 type Rows = fn(&World<'_>, &mut Writer<'_>);
 
 fn rows_of(table: &Table) -> Option<Rows> {
-    // Names of the two schemas do not collide.
+    // Names of the schemas do not collide.
     catalog_tables::rows_of(&table.name)
         .or_else(|| information_schema::rows_of(&table.name))
         .or_else(|| activity::rows_of(&table.name))
+        .or_else(|| clock::rows_of(&table.name))
 }
 
 /// Collects the rows of a system table. A column that a row does not name is NULL where that is allowed, else zero, false or empty.
@@ -181,10 +186,29 @@ impl From<i32> for Value<'_> {
     }
 }
 
+impl From<i64> for Value<'_> {
+    fn from(n: i64) -> Self {
+        Value::Whole(n)
+    }
+}
+
 impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Value::Null, Into::into)
     }
+}
+
+/// `meridian.clock`.
+pub(crate) fn clock_table() -> Arc<Table> {
+    find("meridian.clock").expect("invariant: it has a layout")
+}
+
+/// Its rows, for which no transaction has to be begun: they are asked for when none can be.
+pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
+    let table = clock_table();
+    let mut writer = Writer::new(&table);
+    clock::clock(&World { catalog: &Catalog::default(), facts }, &mut writer);
+    writer.rows
 }
 
 /// The rows of a system table as a transaction sees them.
