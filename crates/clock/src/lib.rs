@@ -2,7 +2,9 @@
 
 mod bound;
 pub mod cluster;
+pub mod hybrid;
 mod issuer;
+pub mod oracle;
 mod timestamp;
 
 pub use bound::{Bound, Drift};

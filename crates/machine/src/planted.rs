@@ -63,6 +63,14 @@ pub enum Rule {
     FewClocksAreEnough,
     /// What a clock has done since the question was sent is not allowed for (cluster time).
     RoundTripIgnored,
+    /// A batch of timestamps is void by a timer that may be slow (Trap A.1-A).
+    TtlByASlowTimer,
+    /// A batch is void so long after it was answered, and not after it was asked for (Trap A.1-A1).
+    TtlFromTheAnswer,
+    /// More timestamps are drawn from a batch than there are in it (Trap A.1-A).
+    BatchNotCapped,
+    /// A batch begins below the last one (Trap A.1-A5).
+    BatchGoesBack,
 }
 
 impl Rule {
@@ -97,6 +105,10 @@ impl Rule {
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 4] =
         [Rule::ClockJumpsAloud, Rule::ClockFloorForgotten, Rule::FewClocksAreEnough, Rule::RoundTripIgnored];
+
+    /// Those of batches of timestamps (`clock/tests/batches.rs`).
+    pub const OF_BATCHES: [Rule; 4] =
+        [Rule::TtlByASlowTimer, Rule::TtlFromTheAnswer, Rule::BatchNotCapped, Rule::BatchGoesBack];
 }
 
 #[cfg(feature = "planted")]

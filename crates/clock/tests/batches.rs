@@ -1,0 +1,116 @@
+//! K2's Property 4.1 in small worlds: oracles that are wrong within their bound, coordinators whose timers are slow or fast, questions that take their time.
+
+use meridian_clock::oracle::{Batches, Oracle, Refused, Terms};
+use meridian_clock::{Drift, Health, Interval, Reading, Timestamp};
+use meridian_machine::planted::{Rule, plant};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Wide enough for a drift of 200 ppm to be a number.
+const TERMS: Terms = Terms { ttl_ns: 10_000_000, half_width_ns: 1_000_000, step_ns: 10_000, drift: Drift::WORST };
+
+/// A true moment on a timer that is wrong by so many millionths.
+fn by(timer_ppm: i64, true_ns: u64) -> u64 {
+    true_ns.saturating_add_signed((i128::from(true_ns) * i128::from(timer_ppm) / 1_000_000) as i64)
+}
+
+/// Transactions of one coordinator; an error names the first that is not between its start and its end.
+fn run(seed: u64) -> Result<u32, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut oracles: Vec<Oracle> = (0..2).map(|_| Oracle::above(&TERMS, 0)).collect();
+    oracles.iter_mut().for_each(|oracle| oracle.raise_ceiling(u64::MAX));
+    // The timer begins when the world does.
+    let ppm = [-200, 0, 200][rng.random_range(0..3)];
+    let begin: u64 = 1_700_000_000_000_000_000;
+    let mut now = begin;
+    let timer = |now: u64| by(ppm, now - begin);
+    let mut batches = Batches::above(TERMS, 7, 0);
+    let (mut last, mut drawn) = (Timestamp::ZERO, 0);
+    let (fast, pace) = (rng.random_bool(0.5), [200, 20_000][rng.random_range(0..2)]);
+    while drawn < 3_000 {
+        let longest = if rng.random_bool(0.001) { 12_000_000 } else { pace };
+        now += rng.random_range(0..longest);
+        if fast && rng.random_bool(0.05) {
+            // A batch is asked for ahead of its need, by an oracle that is exact, and is first used when it is about to be void.
+            batches.ask(timer(now));
+            let answer = oracles[0].answer(Reading::at(0, Interval { earliest: now, latest: now }));
+            answer.into_iter().for_each(|answer| batches.hear(timer(now), answer));
+            now += TERMS.ttl_ns - 500 + rng.random_range(0..3_000);
+        }
+        let start = now;
+        now += rng.random_range(0..200);
+        let at = loop {
+            if let Some(at) = batches.next(timer(now)) {
+                break at;
+            }
+            batches.ask(timer(now));
+            now += if fast { 0 } else { rng.random_range(0..3_000_000) };
+            let (half_width_ns, which) = (TERMS.half_width_ns, rng.random_range(0..2));
+            let error = rng.random_range(-(half_width_ns as i64)..=half_width_ns as i64);
+            // The narrowest interval that is true is the hardest.
+            let shown = if fast && rng.random_bool(0.5) {
+                Interval { earliest: now, latest: now }
+            } else {
+                Interval::around(now.saturating_add_signed(error), half_width_ns)
+            };
+            let reading = Reading::at(0, shown);
+            let Ok(answer) = oracles[which].answer(reading) else { continue };
+            now += if fast { 0 } else { rng.random_range(0..3_000_000) };
+            batches.hear(timer(now), answer);
+        };
+        drawn += 1;
+        if at <= last {
+            return Err(format!("{at} comes after {last}"));
+        }
+        last = at;
+        // The wait is measured by the same timer, from the draw on.
+        let about = TERMS.commit_wait_ns() * 1_000_000 / (1_000_000 + ppm) as u64;
+        let mut end = now + about - 10;
+        while timer(end) - timer(now) < TERMS.commit_wait_ns() {
+            end += 1;
+        }
+        if at.nanos <= start || at.nanos >= end {
+            return Err(format!("{at} is not between {start} and {end}"));
+        }
+    }
+    Ok(drawn)
+}
+
+#[test]
+fn a_timestamp_is_between_the_start_and_the_end_of_its_transaction() {
+    for seed in 0..30 {
+        run(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+#[test]
+fn each_rule_of_batches_that_is_broken_shows() {
+    for rule in Rule::OF_BATCHES {
+        plant(Some(rule), true);
+        let first = (0..200).find(|seed| run(*seed).is_err());
+        plant(None, false);
+        println!("{rule:?}: first noticed by seed {first:?}");
+        assert!(first.is_some(), "{rule:?} was not noticed by 200 seeds");
+    }
+}
+
+#[test]
+fn an_oracle_that_is_not_sure_enough_or_was_set_back_does_not_answer() {
+    let terms = Terms::K2;
+    let mut oracle = Oracle::above(&terms, 0);
+    let at = |nanos| Reading::at(0, Interval::around(nanos, 60_000));
+    assert_eq!(oracle.answer(at(1_000_000)), Err(Refused::Ceiling));
+    oracle.raise_ceiling(2_000_000);
+    let first = oracle.answer(at(1_000_000)).unwrap();
+    let again = oracle.answer(at(1_000_000)).unwrap();
+    assert!(again.latest > first.latest, "it grows even when the clock does not");
+    // It covers for a small step back by being less sure; not for a large one.
+    assert!(oracle.answer(at(950_000)).is_ok());
+    assert!(matches!(oracle.answer(at(800_000)), Err(Refused::Wide { .. })));
+    assert!(matches!(oracle.answer(Reading::at(0, Interval::around(1_500_000, 100_001))), Err(Refused::Wide { .. })));
+    let fenced = Reading { health: Health::Fenced, ..at(1_100_000) };
+    assert_eq!(oracle.answer(fenced), Err(Refused::Fenced));
+    assert_eq!(oracle.answer(at(2_000_000)), Err(Refused::Ceiling));
+    // 2 (100 µs + 100 µs), and 200 millionths of that for a timer that is fast: the 400.08 µs of the paper.
+    assert!((400_080..400_085).contains(&terms.commit_wait_ns()) && terms.strawman_wait_ns() < terms.commit_wait_ns());
+}

@@ -1,0 +1,64 @@
+//! What a look at the time costs: `cargo run --release -p meridian-host --example clocks`.
+//!
+//! Each line is the best and the median of some rounds, on one core: what lies between them is the machine.
+
+use meridian_clock::hybrid::{Hybrid, HybridClock};
+use meridian_clock::oracle::{Batches, Oracle, Terms};
+use meridian_clock::{Bound, Interval, Reading, Timestamp};
+use meridian_host::clock::{Clock, ClockBound, boot_ns};
+use meridian_machine::NodeId;
+use std::hint::black_box;
+use std::time::Instant;
+
+const ROUNDS: usize = 15;
+const TIMES: u64 = 1_000_000;
+
+fn measure<T>(name: &str, mut what: impl FnMut() -> T) {
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let began = Instant::now();
+            for _ in 0..TIMES {
+                black_box(what());
+            }
+            began.elapsed().as_nanos() as f64 / TIMES as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    println!("{name:<44} {:>8.1} {:>8.1}", rounds[0], rounds[ROUNDS / 2]);
+}
+
+fn main() {
+    println!("{:<44} {:>8} {:>8}", "nanoseconds", "best", "median");
+    measure("the boot clock alone", boot_ns);
+    measure("a reading, alone", {
+        let clock = Clock::new(ClockBound::Alone);
+        move || clock.now()
+    });
+    measure("a reading, system clock within a bound", {
+        let clock = Clock::new(ClockBound::LOOPBACK);
+        move || clock.now()
+    });
+    measure("a reading, cluster time", {
+        let clock = Clock::new(ClockBound::Cluster);
+        clock.tell(Bound { at: boot_ns(), interval: Interval::around(1 << 60, 50_000) }, u64::MAX);
+        move || clock.now()
+    });
+    let reading = Reading::at(0, Interval::around(1 << 60, 50_000));
+    measure("a timestamp of a batch (K2-TB)", {
+        let mut batches = Batches::above(Terms { step_ns: 1, ttl_ns: u64::MAX >> 8, ..Terms::K2 }, 1, 0);
+        batches.ask(0);
+        batches.hear(0, Interval { earliest: 1 << 50, latest: 1 << 50 });
+        move || batches.next(black_box(1)).expect("there are some")
+    });
+    measure("an oracle's answer", {
+        let mut oracle = Oracle::above(&Terms { half_width_ns: u64::MAX >> 4, ..Terms::K2 }, 0);
+        oracle.raise_ceiling(u64::MAX);
+        move || oracle.answer(black_box(reading)).expect("it answers")
+    });
+    let nothing = Hybrid { at: Timestamp::ZERO, error_ns: 0 };
+    let mut hybrid = HybridClock::above(1, nothing, 1_000_000);
+    hybrid.raise_ceiling(u64::MAX);
+    measure("hybrid: now", || hybrid.now(black_box(reading)).expect("it goes on"));
+    let heard = Hybrid { at: Timestamp { nanos: 1 << 60, logical: 7, issuer: 2 }, error_ns: 50_000 };
+    measure("hybrid: a message is heard", || hybrid.hear(black_box(reading), NodeId(2), heard));
+}
