@@ -110,7 +110,7 @@ async fn health(State(watched): State<Arc<Watched>>) -> Response {
         }
         (false, false) if watched.house.clock().half_width_ns.is_none() => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "cannot serve: the time is not known until a majority of the nodes has answered (SHOW CLOCK tells more)",
+            "cannot serve: the time is not known (SHOW CLOCK and `meridian clock doctor` tell more)",
         ),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: is a majority of the nodes up?"),
         (false, true) => (StatusCode::OK, "ok"),

@@ -1,5 +1,6 @@
 //! The `meridian` command.
 
+mod clock;
 mod demo;
 mod doors;
 mod lab;
@@ -53,6 +54,9 @@ enum Command {
         #[command(flatten)]
         shell: shell::Options,
     },
+    /// What a node knows of the time, and what limits that.
+    #[command(subcommand)]
+    Clock(clock::Command),
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
     Workload(workload::Command),
     /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients saw.
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
             Ok(remote) => shell::Shell::new(Box::new(remote)).run(&shell),
             Err(error) => fail(&error),
         },
+        Some(Command::Clock(command)) => clock::run(&runtime, &command),
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         Some(Command::Sim(simulation)) => simulation.run(),
         Some(Command::Check(check)) => check.run(),

@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     join: Vec<SocketAddr>,
-    /// By how much the system's clock may differ from true time, for example 500us or 10ms.
+    /// By how much the system's clock may differ from true time, for example 500us or 10ms; `kernel`: by what the kernel says at each moment.
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "clock-bound")]
     clock_bound: Option<String>,
@@ -126,14 +126,14 @@ async fn serve(options: Options) -> Result<(), String> {
         loopback("--bind", bind)?;
         options.listen.ok_or("--bind needs --listen: where do the others reach this node?")?;
     }
-    let bound = options.clock_bound.as_deref().map(half_width_ns).transpose()?;
+    let bound = options.clock_bound.as_deref().map(bound).transpose()?;
     let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
     if bound.is_some() && options.cluster_time {
         return Err(
             "--clock-bound and --cluster-time contradict each other: do the system clocks keep a bound, or not?".into(),
         );
     }
-    let known = if options.cluster_time { Known::Nothing } else { bound.map_or(Known::Unsaid, Known::Bound) };
+    let known = if options.cluster_time { Known::Nothing } else { bound.unwrap_or(Known::Unsaid) };
     let mut node = node(&data, &zone, options.listen, &options.join, known)?;
     node.cache_bytes =
         options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
@@ -178,6 +178,7 @@ async fn serve(options: Options) -> Result<(), String> {
 enum Known {
     Unsaid,
     Bound(u64),
+    Kernel,
     Nothing,
 }
 
@@ -220,6 +221,7 @@ fn node(
     }
     let clock = match known {
         Known::Bound(half_width_ns) => ClockBound::HalfWidth { half_width_ns },
+        Known::Kernel => ClockBound::Kernel,
         Known::Unsaid if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
         Known::Unsaid | Known::Nothing => ClockBound::Cluster,
     };
@@ -313,9 +315,18 @@ impl Stop {
     }
 }
 
+/// What `--clock-bound` says.
+fn bound(text: &str) -> Result<Known, String> {
+    if text == "kernel" {
+        return Ok(Known::Kernel);
+    }
+    half_width_ns(text).map(Known::Bound)
+}
+
 /// A time such as `500us`, `10ms`, `1s`.
 fn half_width_ns(text: &str) -> Result<u64, String> {
-    let wrong = || format!("--clock-bound {text}: expected a number with a unit, for example 500us, 10ms or 1s");
+    let wrong =
+        || format!("--clock-bound {text}: expected `kernel`, or a number with a unit, for example 500us, 10ms or 1s");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let unit_ns: u64 = match &text[digits..] {
         "ns" => 1,

@@ -144,6 +144,8 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
         assert!(Instant::now() < end, "{}", nodes[0].get("/metrics"));
         std::thread::sleep(Duration::from_millis(50));
     }
+    let told = run(&["clock", "status", &nodes[0].url]);
+    assert!(told.status.success() && stdout(&told).contains("good"), "{}{}", stdout(&told), stderr(&told));
     // Whoever hears nobody does not know it any more, and lives on.
     let [first, second, third] = nodes.try_into().ok().expect("three");
     drop((second, third));
@@ -152,6 +154,30 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(sql(&first, "show clock").contains("fenced"));
+}
+
+#[test]
+fn the_doctor_says_what_limits_the_clock_and_a_bound_is_believed_only_if_somebody_keeps_it() {
+    let doctor = run(&["clock", "doctor"]);
+    let synchronised = stdout(&doctor).contains("kernel      synchronised");
+    assert!(doctor.status.success() && (synchronised || stdout(&doctor).contains("STA_UNSYNC")), "{}", stdout(&doctor));
+    let folder = tempfile::tempdir().expect("a folder");
+    let addresses = free_addresses(2);
+    let open = |at: usize| {
+        let flags = ["--listen", &addresses[at], "--join", &addresses.join(","), "--clock-bound", "kernel"];
+        Started::with(&folder.path().join(at.to_string()), &flags)
+    };
+    let nodes = [open(0), open(1)];
+    if synchronised {
+        sql(&nodes[0], "create table t (id int primary key)");
+    } else {
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(nodes[0].get("/health").contains("the time is not known"), "{}", nodes[0].get("/health"));
+    }
+    let refused = run(&["start", "--data", "nowhere", "--clock-bound", "soon"]);
+    assert!(!refused.status.success() && stderr(&refused).contains("`kernel`, or a number"), "{}", stderr(&refused));
+    let contradicted = run(&["start", "--data", "nowhere", "--clock-bound", "1ms", "--cluster-time"]);
+    assert!(!contradicted.status.success(), "{}", stdout(&contradicted));
 }
 
 #[test]

@@ -2,14 +2,14 @@
 //!
 //! A [`Reading`] is built from the boot clock (it counts through suspend and never steps), which alone measures timers and time to live, and from what is known
 //! of the time: of a node that is alone, itself; of nodes whose system clocks keep a bound, the system clock, widened by it; of all others, what the
-//! nodes tell each other ([`crate::rounds`]).
+//! nodes tell each other ([`crate::rounds`]), or what the kernel says at each moment ([`crate::kernel`]).
 //!
 //! Invariants:
 //! 1. Within a process the middle of the interval never goes back on a step of the system clock: that costs freshness, never order.
 //! 2. A node without peers has no uncertainty by construction: nobody else can disagree with it. It follows the boot clock from
 //!    its first reading on, so that a step of the system clock cannot stop it either; and a system clock that went back
 //!    between two lives costs nothing: the second goes on after the newest timestamp of the first.
-//! 3. On cluster time a reading that may not be relied on says so.
+//! 3. A reading that may not be relied on, because nobody has told anything for too long, says so.
 
 use meridian_clock::{Bound, Drift, Health, Interval, Reading};
 use rustix::time::{ClockId, clock_gettime};
@@ -26,6 +26,8 @@ pub enum ClockBound {
         /// Half the width of every interval.
         half_width_ns: u64,
     },
+    /// Several nodes: the system clocks are as good as the kernel says at each moment ([`crate::kernel`]).
+    Kernel,
     /// Several nodes that know nothing but what they tell each other.
     Cluster,
 }
@@ -40,6 +42,7 @@ impl ClockBound {
             ClockBound::Alone => "this node alone",
             ClockBound::LOOPBACK => "one machine's clock",
             ClockBound::HalfWidth { .. } => "system clock within --clock-bound",
+            ClockBound::Kernel => "the kernel",
             ClockBound::Cluster => "cluster time",
         }
     }
@@ -65,7 +68,7 @@ pub struct Clock {
     told: Told,
 }
 
-/// What was found out last on cluster time: written by one at a time, read by all without waiting.
+/// What was found out last: written by one at a time, read by all without waiting.
 #[derive(Debug, Default)]
 struct Told {
     /// Odd while somebody writes.
@@ -125,7 +128,7 @@ impl Clock {
         }
     }
 
-    /// On cluster time: what was found out, and until when it is good. By one thread at a time.
+    /// What was found out, and until when it is good. By one thread at a time.
     pub fn tell(&self, bound: Bound, until: u64) {
         self.told.write([bound.at, bound.interval.earliest, bound.interval.latest, until]);
     }
@@ -136,7 +139,7 @@ impl Clock {
         let (real_ns, half_width_ns) = match self.bound {
             ClockBound::Alone => (self.ahead_ns.load(Ordering::Relaxed) + boot_ns, 0),
             ClockBound::HalfWidth { half_width_ns } => (system_ns(), half_width_ns),
-            ClockBound::Cluster => return self.told_at(boot_ns),
+            ClockBound::Kernel | ClockBound::Cluster => return self.told_at(boot_ns),
         };
         let real_ns = self.newest.fetch_max(real_ns, Ordering::Relaxed).max(real_ns);
         Reading::at(boot_ns, Interval::around(real_ns, half_width_ns))

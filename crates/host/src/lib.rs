@@ -15,6 +15,7 @@ pub mod directory;
 pub mod gateway;
 pub mod identity;
 pub mod journal;
+pub mod kernel;
 pub mod mailbox;
 pub mod member;
 pub mod node;

@@ -15,6 +15,7 @@ use crate::clock::{Clock, ClockBound};
 use crate::directory::{Directory, Here, Records};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
+use crate::kernel::Watch;
 use crate::member::Patience;
 use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::Plumbing;
@@ -215,6 +216,8 @@ pub struct Node {
     peers: Arc<OnceLock<Arc<Peers>>>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     settler: Settler,
+    /// When the kernel says what time it is.
+    watch: Option<Arc<Watch>>,
     /// On cluster time.
     rounds: Option<Arc<Rounds>>,
     asking: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -260,7 +263,15 @@ impl Node {
                 let begun = Rounds::begin(others, folder, clock, Arc::clone(&peers));
                 Some(begun.map_err(|error| OpenError::File { path, error })?)
             }
-            ClockBound::Alone | ClockBound::HalfWidth { .. } => None,
+            ClockBound::Alone | ClockBound::HalfWidth { .. } | ClockBound::Kernel => None,
+        };
+        let watch = match options.clock {
+            ClockBound::Kernel => {
+                let path = || PathBuf::from("the kernel's clock");
+                let started = Watch::start(Arc::clone(&plumbing.clock));
+                Some(started.map_err(|error| OpenError::File { path: path(), error })?)
+            }
+            _ => None,
         };
         let here = Here {
             me: options.node,
@@ -293,6 +304,7 @@ impl Node {
             peers,
             transfers,
             settler,
+            watch,
             rounds,
             asking: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -469,6 +481,9 @@ impl Node {
         self.plumbing.timers.stop();
         if let Some(transfers) = self.transfers.get() {
             transfers.stop();
+        }
+        if let Some(watch) = &self.watch {
+            watch.stop();
         }
         if let Some(rounds) = &self.rounds {
             rounds.stop();
