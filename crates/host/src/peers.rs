@@ -4,11 +4,12 @@
 //! be lost, never altered, and frames of one connection keep their order; everything above is built for that.
 //!
 //! ```text
-//!   hello:  "MERIDIAN" version:u16 cluster:u128 from:u32 to:u32 life:u32 disk:u64 yours:u64 crc:u32     each side sends one
-//!   frame:  length:u32 crc:u32 payload                                                                  integers little-endian
+//!   hello:  "MERIDIAN" version:u16 cluster:u128 from:u32 to:u32 life:u32 disk:u64 yours:u64 timebase:u8 crc:u32     each side sends one
+//!   frame:  length:u32 crc:u32 payload                                                                              integers little-endian
 //! ```
 //!
-//! `yours` is the other's disk, as this node remembers it; 0 if they have never met.
+//! `yours` is the other's disk, as this node remembers it; 0 if they have never met. `timebase` is 0 where times are those of the day, and 1 on cluster time: the
+//! two do not compare, so that nodes of both do not speak.
 //!
 //! Whoever has something to say writes it on his own thread as far as the socket takes it; what is left goes to the link's writer
 //! thread, and what others say meanwhile is coalesced into the next write.
@@ -23,7 +24,7 @@
 //!
 //! Not yet here: TLS, and room in a full queue set aside for votes and heartbeats.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockBound};
 use crate::identity::{Identity, NotMet};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{DiskId, Greeting, Stranger};
@@ -39,8 +40,8 @@ use tokio::sync::watch;
 
 const MAGIC: &[u8; 8] = b"MERIDIAN";
 /// The version of the frames. Nodes of different versions do not speak.
-pub const VERSION: u16 = 2;
-const HELLO_BYTES: usize = 58;
+pub const VERSION: u16 = 3;
+const HELLO_BYTES: usize = 59;
 const HEADER_BYTES: usize = 8;
 const COALESCE_BYTES: usize = 256 << 10;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
@@ -326,6 +327,10 @@ impl Peers {
         }
     }
 
+    fn timebase(&self) -> u8 {
+        u8::from(self.clock.bound() == ClockBound::Cluster)
+    }
+
     fn hello(&self, to: NodeId) -> [u8; HELLO_BYTES] {
         let identity = &self.options.identity;
         let Greeting { disk, life, yours } = identity.greeting(to);
@@ -339,6 +344,7 @@ impl Peers {
         for number in [disk.0, yours.map_or(0, |yours| yours.0)] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
+        bytes.push(self.timebase());
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
         bytes.try_into().expect("invariant: a hello has one length")
     }
@@ -367,6 +373,13 @@ impl Peers {
         }
         if !self.options.others.contains_key(&from) {
             return Err(format!("node {} is not a member of the cluster", from.0));
+        }
+        if hello[54] != self.timebase() {
+            let own = self.clock.bound().name();
+            return Err(format!(
+                "node {} has its time from elsewhere (this node: {own}): all members need the same",
+                from.0
+            ));
         }
         let yours = Some(long(46)).filter(|number| *number != 0).map(DiskId);
         Ok((from, Greeting { disk: DiskId(long(38)), life, yours }))
@@ -536,7 +549,6 @@ fn closed(stream: &TcpStream) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ClockBound;
     use meridian_placement::{Member, Members};
     use std::sync::mpsc;
 
@@ -562,6 +574,7 @@ mod tests {
     fn start(
         me: u32,
         identity: Identity,
+        clock: ClockBound,
         other: SocketAddr,
         listener: TcpListener,
     ) -> (Arc<Peers>, mpsc::Receiver<(NodeId, Vec<u8>)>) {
@@ -572,16 +585,20 @@ mod tests {
             queue_bytes: 64 << 20,
             frame_bytes: 16 << 20,
         };
-        let clock = Arc::new(Clock::new(ClockBound::LOOPBACK));
+        let clock = Arc::new(Clock::new(clock));
         (Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(), heard)
     }
 
     fn pair(clusters: [u32; 2]) -> Pair {
+        pair_on(clusters, ClockBound::LOOPBACK)
+    }
+
+    fn pair_on(clusters: [u32; 2], clock: ClockBound) -> Pair {
         let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let addresses = [listeners[0].local_addr().unwrap(), listeners[1].local_addr().unwrap()];
         let [first, second] = listeners;
-        let (one, _) = start(1, identity(1, clusters[0]), addresses[1], first);
-        let (two, heard) = start(2, identity(2, clusters[1]), addresses[0], second);
+        let (one, _) = start(1, identity(1, clusters[0]), ClockBound::LOOPBACK, addresses[1], first);
+        let (two, heard) = start(2, identity(2, clusters[1]), clock, addresses[0], second);
         Pair { one, two, heard, address: addresses[1] }
     }
 
@@ -628,7 +645,7 @@ mod tests {
         wait_until(|| pair.two.connected().len() == 1);
         pair.one.stop();
         let listener = TcpListener::bind(pair.one.address.unwrap()).unwrap();
-        let (replaced, _) = start(1, identity(1, 7), pair.address, listener);
+        let (replaced, _) = start(1, identity(1, 7), ClockBound::LOOPBACK, pair.address, listener);
         let told = replaced.stranger();
         wait_until(|| told.borrow().is_some());
         assert!(told.borrow().as_ref().unwrap().contains("node 2 remembers this node with another disk"));
@@ -641,12 +658,13 @@ mod tests {
     }
 
     #[test]
-    fn another_cluster_is_refused_and_garbage_disturbs_nobody() {
-        let strangers = pair([7, 8]);
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(strangers.one.connected().is_empty() && strangers.two.connected().is_empty());
-        strangers.one.stop();
-        strangers.two.stop();
+    fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
+        for strangers in [pair([7, 8]), pair_on([7, 7], ClockBound::Cluster)] {
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(strangers.one.connected().is_empty() && strangers.two.connected().is_empty());
+            strangers.one.stop();
+            strangers.two.stop();
+        }
 
         let pair = pair([7, 7]);
         wait_until(|| pair.one.connected().len() == 1);
