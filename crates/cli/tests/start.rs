@@ -25,7 +25,7 @@ fn what_cannot_start_says_why_and_ends_with_one() {
             vec!["start", "--data", data, "--join", "127.0.0.1:1,127.0.0.1:2", "--listen", "127.0.0.1:3"],
             "does not name",
         ),
-        (vec!["start", "--data", data, "--join", "127.0.0.1:1,10.0.0.1:2", "--listen", "127.0.0.1:1"], "--clock-bound"),
+        (vec!["start", "--data", data, "--cluster-time"], "--join"),
         (vec!["start", "--data", data, "--join", "10.0.0.1:1,10.0.0.2:2", "--listen", "10.0.0.1:1"], "authentication"),
         (vec!["start", "--data", data, "--join", &join, "--listen", &taken], "cannot listen on"),
         (vec!["start", "--data", data, "--config", "/nonexistent.toml"], "/nonexistent.toml"),
