@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
-use meridian_history::{Status, Transaction, read, timestamps, write};
+use meridian_history::{Status, Transaction, read_lines, timestamps, write};
 use meridian_sim::profile::{Costs, quantile_ms};
 use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Workload, run, shrink};
 use std::collections::BTreeMap;
@@ -564,32 +564,40 @@ impl Sums {
 }
 
 impl Check {
-    /// How it was judged, or what is wrong.
-    fn judge(&self, history: &[Transaction]) -> Result<&'static str, String> {
+    /// How it was judged, or what is wrong, and with whom.
+    fn judge(&self, history: &[Transaction]) -> Result<&'static str, (String, Vec<Transaction>)> {
+        fn wrong(why: &impl ToString, who: Vec<&Transaction>) -> (String, Vec<Transaction>) {
+            (why.to_string(), who.into_iter().cloned().collect())
+        }
         let happened = |transaction: &&Transaction| transaction.status == Status::Ok;
         let timed = history.iter().filter(happened).all(|transaction| transaction.at.is_some());
-        let by_cycles = |model| cycles::judge(history, model).map_err(|why| why.to_string());
+        let by_cycles = |model| cycles::judge(history, model).map_err(|why| wrong(&why, why.transactions()));
+        let by_timestamps = |verdict: Result<(), timestamps::Violation>| {
+            verdict.map_err(|why| wrong(&why, why.transactions())).map(|()| "by cycles and by timestamps")
+        };
         match self.model {
-            Claim::Linearizable => linearizable::judge(history, Limit::default()).map_err(|why| why.to_string())?,
+            Claim::Linearizable => {
+                let verdict = linearizable::judge(history, Limit::default());
+                return verdict.map_err(|why| wrong(&why, why.transactions())).map(|()| "by search");
+            }
             Claim::StrictSerializable => by_cycles(Model::StrictSerializable)?,
             Claim::Serializable => by_cycles(Model::Serializable)?,
             Claim::SnapshotIsolation => by_cycles(Model::SnapshotIsolation)?,
             Claim::ReadCommitted => by_cycles(Model::ReadCommitted)?,
         }
         match self.model {
-            Claim::Linearizable => return Ok("by search"),
-            Claim::StrictSerializable if timed => timestamps::judge(history).map_err(|why| why.to_string())?,
-            Claim::Serializable if timed => timestamps::replay(history).map_err(|why| why.to_string())?,
-            _ => return Ok("by cycles"),
+            Claim::StrictSerializable if timed => by_timestamps(timestamps::judge(history)),
+            Claim::Serializable if timed => by_timestamps(timestamps::replay(history)),
+            _ => Ok("by cycles"),
         }
-        Ok("by cycles and by timestamps")
     }
 
     /// Reads and judges.
     pub fn run(&self) -> ExitCode {
         let path = self.file.display();
-        let history = match File::open(&self.file).map_err(Into::into).and_then(|file| read(BufReader::new(file))) {
-            Ok(history) => history,
+        let read = File::open(&self.file).map_err(Into::into).and_then(|file| read_lines(BufReader::new(file)));
+        let (lines, history): (Vec<usize>, Vec<Transaction>) = match read {
+            Ok(history) => history.into_iter().unzip(),
             Err(error) => {
                 eprintln!("meridian: {path}: {error}");
                 return ExitCode::FAILURE;
@@ -601,8 +609,14 @@ impl Check {
                 println!("{path}: {} transactions, {claim} {how}", history.len());
                 ExitCode::SUCCESS
             }
-            Err(why) => {
+            Err((why, who)) => {
                 println!("{path}: not {claim}\n{why}");
+                let line =
+                    |wrong: &Transaction| lines[history.iter().position(|transaction| transaction == wrong)?..].first();
+                let lines: Vec<String> = who.iter().filter_map(line).map(usize::to_string).collect();
+                if !lines.is_empty() {
+                    println!("{path}: line {}", lines.join(", "));
+                }
                 ExitCode::FAILURE
             }
         }

@@ -54,6 +54,21 @@ fn what_is_no_history_and_no_range_is_refused() {
     let checked = run(&["check", path.to_str().expect("UTF-8")]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(stderr(&checked).contains("garbage: line 1: "), "{}", stderr(&checked));
+    let [first, again, never] = [
+        r#"{"client":1,"start":1,"end":2,"status":"ok","ops":[["append","x",1]]}"#,
+        r#"{"client":1,"start":3,"end":4,"status":"ok","ops":[["append","x",1]]}"#,
+        r#"{"client":1,"start":5,"end":6,"status":"ok","ops":[["r","x",[1,9]]]}"#,
+    ];
+    for (wrong, why) in [(again, "appended to x twice"), (never, "nobody put 9 into x")] {
+        std::fs::write(&path, format!("{first}\n\n{wrong}\n")).expect("written");
+        let checked = run(&["check", path.to_str().expect("UTF-8")]);
+        assert_eq!(checked.status.code(), Some(1));
+        assert!(
+            stdout(&checked).contains(why) && stdout(&checked).contains("garbage: line 3\n"),
+            "{}",
+            stdout(&checked)
+        );
+    }
     for seeds in ["7", "9..3", "a..b"] {
         let refused = run(&["sim", "--seeds", seeds]);
         assert!(!refused.status.success() && stderr(&refused).contains("FROM..TO"), "{}", stderr(&refused));

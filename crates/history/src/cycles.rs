@@ -134,6 +134,21 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// The transactions that contradict each other, or themselves.
+    pub fn transactions(&self) -> Vec<&Transaction> {
+        match self {
+            Violation::Cycle(edges) => edges.iter().map(|edge| &edge.from).collect(),
+            Violation::Garbage { reader, .. } => vec![reader],
+            Violation::AbortedRead { writer, reader, .. } | Violation::IntermediateRead { writer, reader, .. } => {
+                vec![writer, reader]
+            }
+            Violation::Diverged { one, other, .. } => vec![one, other],
+            Violation::Twice { transaction, .. } | Violation::Internal { transaction, .. } => vec![transaction],
+        }
+    }
+}
+
 struct Cycle<'a>(&'a [Edge]);
 
 impl fmt::Display for Cycle<'_> {

@@ -202,7 +202,12 @@ pub enum FormatError {
 const LINE_BYTES: u64 = 16 << 20;
 
 /// Reads a history. Empty lines are skipped.
-pub fn read(mut from: impl BufRead) -> Result<Vec<Transaction>, FormatError> {
+pub fn read(from: impl BufRead) -> Result<Vec<Transaction>, FormatError> {
+    Ok(read_lines(from)?.into_iter().map(|(_, transaction)| transaction).collect())
+}
+
+/// The same with the line on which each transaction stands.
+pub fn read_lines(mut from: impl BufRead) -> Result<Vec<(usize, Transaction)>, FormatError> {
     let (mut history, mut text) = (Vec::new(), Vec::new());
     for line in 1.. {
         text.clear();
@@ -220,7 +225,7 @@ pub fn read(mut from: impl BufRead) -> Result<Vec<Transaction>, FormatError> {
         if transaction.end < transaction.start {
             return Err(wrong("it ends before it starts".into()));
         }
-        history.push(transaction);
+        history.push((line, transaction));
     }
     Ok(history)
 }

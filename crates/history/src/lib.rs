@@ -21,4 +21,4 @@ pub mod invariants;
 pub mod linearizable;
 pub mod timestamps;
 
-pub use format::{FormatError, Op, Stamp, Status, Transaction, Value, read, write};
+pub use format::{FormatError, Op, Stamp, Status, Transaction, Value, read, read_lines, write};

@@ -43,6 +43,16 @@ pub enum Violation {
     GivenUp(usize),
 }
 
+impl Violation {
+    /// The transactions of which none can come next.
+    pub fn transactions(&self) -> Vec<&Transaction> {
+        match self {
+            Violation::NoOrder { next, .. } => next.iter().map(|refused| &refused.transaction).collect(),
+            Violation::GivenUp(_) => Vec::new(),
+        }
+    }
+}
+
 /// A transaction that cannot come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {

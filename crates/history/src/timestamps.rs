@@ -38,6 +38,17 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// The transactions that contradict each other, or themselves.
+    pub fn transactions(&self) -> Vec<&Transaction> {
+        match self {
+            Violation::NoTimestamp(transaction) | Violation::Read { transaction, .. } => vec![transaction],
+            Violation::Shared(one, other) => vec![one, other],
+            Violation::RealTime { before, after } => vec![before, after],
+        }
+    }
+}
+
 type State = BTreeMap<String, Value>;
 
 /// Whether a history is strictly serializable in the order of its timestamps. An `info` with a timestamp happened then; one without did not.
