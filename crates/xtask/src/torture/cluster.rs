@@ -29,6 +29,7 @@ pub struct Cluster {
     folder: PathBuf,
     nodes: Vec<Node>,
     join: String,
+    cluster_time: bool,
     /// From the first to the second.
     links: Vec<Vec<Arc<Link>>>,
     /// Where clients find them.
@@ -41,7 +42,7 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Cluster {
     /// Starts all of them.
-    pub fn start(binary: &Path, folder: &Path, count: usize) -> Result<Cluster, String> {
+    pub fn start(binary: &Path, folder: &Path, count: usize, cluster_time: bool) -> Result<Cluster, String> {
         let bind = || TcpListener::bind("127.0.0.1:0").map_err(text);
         let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
         let address = |listener: &TcpListener| listener.local_addr().map_err(text);
@@ -58,7 +59,7 @@ impl Cluster {
         let join = nodes.iter().map(|node| node.listen.to_string()).collect::<Vec<_>>().join(",");
         let doors = Arc::new(Mutex::new(vec![None; count]));
         let (binary, folder) = (binary.to_owned(), folder.to_owned());
-        let mut cluster = Cluster { binary, folder, nodes, join, links, doors };
+        let mut cluster = Cluster { binary, folder, nodes, join, cluster_time, links, doors };
         (0..count).try_for_each(|at| cluster.begin(at))?;
         Ok(cluster)
     }
@@ -89,6 +90,9 @@ impl Cluster {
         command.args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]);
         command.arg(self.folder.join(format!("node{at}")));
         command.args(["--listen", &listen.to_string(), "--bind", &bind.to_string(), "--join", &self.join]);
+        if self.cluster_time {
+            command.arg("--cluster-time");
+        }
         crate::server::ends_with_us(&mut command, libc::SIGKILL);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn();
         let mut child = child.map_err(|error| format!("cannot run {}: {error}", self.binary.display()))?;
