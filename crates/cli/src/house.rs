@@ -1,6 +1,6 @@
 //! A node of this process and the databases that sessions find in it.
 
-use meridian_clock::{Health, Reading};
+use meridian_clock::{Health, Interval, Reading};
 use meridian_host::node::{DatabaseError, Node, Options, Status};
 use meridian_host::rounds::Offset;
 use meridian_mvcc::Key;
@@ -86,10 +86,10 @@ impl Surroundings for Around {
 
     fn clocks(&self) -> Vec<ClockFact> {
         let Reading { interval, health, .. } = self.0.now();
-        let state = match (health, interval.earliest) {
-            (Health::Good, _) => "good",
-            (Health::Fenced, 0) => "starting",
-            (Health::Fenced, _) => "fenced",
+        let state = match health {
+            Health::Good => "good",
+            Health::Fenced if interval == Interval::ANY => "starting",
+            Health::Fenced => "fenced",
         };
         let mine = ClockFact {
             node: self.0.number().0,

@@ -95,7 +95,9 @@ impl Logical {
         self.value.saturating_add(elapsed).saturating_add_signed(slewed as i64)
     }
 
+    /// From this moment on; one before the last change would add the time between them twice.
     fn slew(&mut self, boot_ns: u64, ppb: i64) {
+        let boot_ns = boot_ns.max(self.at);
         *self = Logical { at: boot_ns, value: self.on(boot_ns), slew_ppb: ppb };
     }
 }
@@ -374,5 +376,18 @@ impl ClusterClock {
         // In a second it is there, if it may be that fast.
         let ppb = (middle(hull).wrapping_sub(now) as i64).clamp(-SLEW_PPB, SLEW_PPB);
         self.mine.slew(boot_ns, ppb);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_slewed_by_a_late_thread_gains_nothing() {
+        let mut clock = Logical { at: 1_000, value: 5_000, slew_ppb: 0 };
+        clock.slew(9_000, 0);
+        clock.slew(3_000, 0);
+        assert_eq!(clock.on(10_000), 14_000);
     }
 }

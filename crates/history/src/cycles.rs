@@ -182,6 +182,20 @@ pub fn judge(history: &[Transaction], model: Model) -> Result<(), Violation> {
     graph.cycle().map_or(Ok(()), |cycle| Err(Violation::Cycle(cycle)))
 }
 
+/// Who used each key, in the order of the history.
+fn by_key<'a, U, Users: Default + Extend<(usize, U)>>(
+    history: &'a [Transaction],
+    used: impl Fn(&'a Transaction) -> Result<BTreeMap<&'a String, U>, Violation>,
+) -> Result<BTreeMap<&'a String, Users>, Violation> {
+    let mut users: BTreeMap<&String, Users> = BTreeMap::new();
+    for (at, transaction) in history.iter().enumerate() {
+        for (key, used) in used(transaction)? {
+            users.entry(key).or_default().extend([(at, used)]);
+        }
+    }
+    Ok(users)
+}
+
 /// What a scan says of each of these keys: a key of which it shows no row has no value.
 fn shown<'a>(
     keys: &BTreeSet<&'a String>,

@@ -54,9 +54,6 @@ impl fmt::Display for ClockBound {
     }
 }
 
-/// Before anything is known of the time.
-const ANY: Interval = Interval { earliest: 0, latest: u64::MAX >> 2 };
-
 /// Builds readings.
 #[derive(Debug)]
 pub struct Clock {
@@ -148,7 +145,7 @@ impl Clock {
     fn told_at(&self, boot_ns: u64) -> Reading {
         let [at, earliest, latest, until] = self.told.read();
         if latest == 0 {
-            return Reading { boot_ns, interval: ANY, health: Health::Fenced };
+            return Reading { boot_ns, interval: Interval::ANY, health: Health::Fenced };
         }
         let interval = Bound { at, interval: Interval { earliest, latest } }.on(boot_ns, Drift::WORST);
         let health = if boot_ns <= until { Health::Good } else { Health::Fenced };
@@ -204,7 +201,10 @@ mod tests {
         });
         while !thread.is_finished() {
             let Reading { interval, health, .. } = clock.now();
-            assert!(interval == ANY || (interval.earliest == interval.latest && health == Health::Good), "{interval}");
+            assert!(
+                interval == Interval::ANY || (interval.earliest == interval.latest && health == Health::Good),
+                "{interval}"
+            );
         }
         thread.join().unwrap();
     }

@@ -101,15 +101,17 @@ impl Rounds {
 
     /// Another node asks or answers.
     pub fn receive(&self, from: NodeId, frame: &[u8]) {
-        let boot_ns = boot_ns();
+        // The clock is read under the lock: the state sees moments in their order.
         match envelope::read::<Word>(Kind::Time, frame) {
             Ok(Word::Poll(poll)) => {
-                let shown = self.state.lock().cluster.show(crate::clock::boot_ns(), poll);
+                let state = self.state.lock();
+                let shown = state.cluster.show(boot_ns(), poll);
+                drop(state);
                 self.say(from, &Word::Shown(shown));
             }
             Ok(Word::Shown(shown)) => {
                 let mut state = self.state.lock();
-                state.cluster.hear(boot_ns, from, shown);
+                state.cluster.hear(boot_ns(), from, shown);
                 self.publish(&mut state);
             }
             Err(why) => tracing::warn!(%from, %why, "dropped a frame about time"),

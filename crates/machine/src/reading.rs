@@ -15,6 +15,9 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Nothing is known of the time.
+    pub const ANY: Interval = Interval { earliest: 0, latest: u64::MAX >> 2 };
+
     /// An interval around a reading. `half_width_ns` is what the papers call epsilon.
     pub const fn around(nanos: u64, half_width_ns: u64) -> Self {
         Interval { earliest: nanos.saturating_sub(half_width_ns), latest: nanos.saturating_add(half_width_ns) }

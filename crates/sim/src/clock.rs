@@ -59,9 +59,6 @@ struct Cluster {
     anchor: Option<Anchor>,
 }
 
-/// Before anything is known of the time.
-const ANY: Interval = Interval { earliest: 0, latest: u64::MAX >> 2 };
-
 /// One node's clock. It never goes back, whatever it is set to.
 #[derive(Debug)]
 pub struct NodeClock {
@@ -173,7 +170,7 @@ impl NodeClock {
         if let Some(cluster) = &self.cluster {
             let cluster = cluster.lock();
             let read = cluster.clock.as_ref().and_then(|clock| clock.reading(boot_ns));
-            let (interval, standing) = read.unwrap_or((ANY, Standing::Starting));
+            let (interval, standing) = read.unwrap_or((Interval::ANY, Standing::Starting));
             let health = if standing == Standing::Good { Health::Good } else { Health::Fenced };
             return Reading { boot_ns, interval, health };
         }

@@ -23,12 +23,7 @@ pub(super) fn relate<'a>(history: &'a [Transaction], graph: &mut Graph<'a>) -> R
             keys.insert(key);
         }
     }
-    let mut lists: BTreeMap<&String, Users<'a>> = BTreeMap::new();
-    for (at, transaction) in history.iter().enumerate() {
-        for (key, used) in used(transaction, &keys)? {
-            lists.entry(key).or_default().push((at, used));
-        }
-    }
+    let lists: BTreeMap<&String, Users<'a>> = super::by_key(history, |transaction| used(transaction, &keys))?;
     lists.iter().try_for_each(|(key, users)| {
         List::new(history, users, key)?.relate(graph);
         Ok(())

@@ -29,12 +29,7 @@ pub(super) fn relate<'a>(history: &'a [Transaction], graph: &mut Graph<'a>) -> R
             keys.remove(key);
         }
     }
-    let mut registers: BTreeMap<&String, Users<'a>> = BTreeMap::new();
-    for (at, transaction) in history.iter().enumerate() {
-        for (key, used) in used(transaction, &keys)? {
-            registers.entry(key).or_default().insert(at, used);
-        }
-    }
+    let registers: BTreeMap<&String, Users<'a>> = super::by_key(history, |transaction| used(transaction, &keys))?;
     registers.iter().try_for_each(|(key, users)| register(history, users, key, graph))
 }
 
