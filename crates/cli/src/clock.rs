@@ -4,7 +4,6 @@ use crate::shell::{Options, Remote, Shell};
 use clap::Subcommand;
 use meridian_host::kernel::{self, KernelClock};
 use std::io::ErrorKind;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -39,8 +38,7 @@ pub fn run(runtime: &Runtime, command: &Command) -> ExitCode {
             std::thread::sleep(Duration::from_secs(1));
         },
         Command::Doctor => {
-            let findings = Findings::here();
-            println!("{}", findings.told());
+            println!("{}", Findings::here().told());
             ExitCode::SUCCESS
         }
     }
@@ -63,19 +61,12 @@ fn show(runtime: &Runtime, url: &str) -> ExitCode {
 #[derive(Debug)]
 struct Findings {
     kernel: Result<KernelClock, String>,
-    /// The sockets and devices that were looked for, and whether they can be used.
-    doors: Vec<(&'static str, &'static str, Door)>,
+    /// What else tells it, where that was looked for, and whether it is there.
+    others: Vec<(&'static str, &'static str, bool)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
-    Missing,
-    Closed,
-    Open,
-}
-
-/// What might be there: what it is, and where.
-const DOORS: [(&str, &str); 4] = [
+/// What might be there: what it is, and where. This version reads none of them: they are what may tell the kernel, or will be read one day.
+const OTHERS: [(&str, &str); 4] = [
     ("chrony", "/run/chrony/chronyd.sock"),
     ("ClockBound", "/var/run/clockbound/shm0"),
     ("PTP", "/dev/ptp0"),
@@ -84,12 +75,13 @@ const DOORS: [(&str, &str); 4] = [
 
 impl Findings {
     fn here() -> Findings {
-        let doors = DOORS.map(|(what, path)| (what, path, door(Path::new(path)))).to_vec();
-        Findings { kernel: kernel::ask().map_err(|error| error.to_string()), doors }
+        let missing = |path| matches!(std::fs::metadata(path), Err(error) if error.kind() == ErrorKind::NotFound);
+        let others = OTHERS.map(|(what, path)| (what, path, !missing(path))).to_vec();
+        Findings { kernel: kernel::ask().map_err(|error| error.to_string()), others }
     }
 
-    fn door(&self, what: &str) -> Door {
-        self.doors.iter().find(|(name, ..)| *name == what).map_or(Door::Missing, |(.., door)| *door)
+    fn has(&self, what: &str) -> bool {
+        self.others.iter().any(|(name, _, there)| *name == what && *there)
     }
 
     fn told(&self) -> String {
@@ -105,12 +97,8 @@ impl Findings {
                 ms(said.max_error_ns)
             ),
         });
-        for (what, path, door) in &self.doors {
-            let state = match door {
-                Door::Missing => "not here",
-                Door::Closed => "here, and this user may not use it",
-                Door::Open => "here",
-            };
+        for (what, path, there) in &self.others {
+            let state = if *there { "here, and not read by this version" } else { "not here" };
             lines.push(format!("{what:<11} {state} ({path})"));
         }
         lines.push(String::new());
@@ -122,13 +110,13 @@ impl Findings {
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
         let synchronised = self.kernel.as_ref().is_ok_and(|said| said.synchronised);
-        match (synchronised, self.door("chrony")) {
+        match (synchronised, self.has("chrony")) {
             (true, _) => advice.push("`meridian start --clock-bound kernel` uses what the kernel says.".to_owned()),
-            (false, Door::Missing) => advice.push(
+            (false, false) => advice.push(
                 "Without a bound on the system clock, several nodes ask each other (cluster time, the default). For the time of day, run chrony with `rtcsync`."
                     .to_owned(),
             ),
-            (false, _) => advice.push(
+            (false, true) => advice.push(
                 "chrony runs, and does not tell the kernel: add `rtcsync` to its configuration and restart it.".to_owned(),
             ),
         }
@@ -138,12 +126,7 @@ impl Findings {
                     .to_owned(),
             );
         }
-        for (what, path, door) in &self.doors {
-            if *door == Door::Closed {
-                advice.push(format!("{what}: give the user of meridian access to {path}."));
-            }
-        }
-        if self.door("PTP") == Door::Open {
+        if self.has("PTP") {
             advice.push(
                 "A hardware clock is here: chrony follows it with `refclock PHC /dev/ptp0`, to some microseconds."
                     .to_owned(),
@@ -153,41 +136,25 @@ impl Findings {
     }
 }
 
-fn door(path: &Path) -> Door {
-    let opened = match std::fs::metadata(path) {
-        Ok(file) if !file.is_file() && std::os::unix::fs::FileTypeExt::is_socket(&file.file_type()) => {
-            std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.connect(path))
-        }
-        Ok(_) => std::fs::File::open(path).map(drop),
-        Err(error) => Err(error),
-    };
-    match opened {
-        Ok(()) => Door::Open,
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Door::Closed,
-        Err(error) if error.kind() == ErrorKind::NotFound => Door::Missing,
-        Err(_) => Door::Closed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn findings(synchronised: bool, chrony: Door) -> Findings {
+    fn findings(synchronised: bool, chrony: bool) -> Findings {
         let kernel = KernelClock { synchronised, max_error_ns: 16_000_000_000, likely_error_ns: 1_000, leap: false };
-        let doors = DOORS.map(|(what, path)| (what, path, if what == "chrony" { chrony } else { Door::Missing }));
-        Findings { kernel: Ok(kernel), doors: doors.to_vec() }
+        let others = OTHERS.map(|(what, path)| (what, path, chrony && what == "chrony")).to_vec();
+        Findings { kernel: Ok(kernel), others }
     }
 
     #[test]
     fn each_finding_has_its_advice() {
-        let told = findings(false, Door::Missing).told();
+        let told = findings(false, false).told();
         assert!(told.contains("NOT synchronised (STA_UNSYNC)") && told.contains("run chrony with `rtcsync`"), "{told}");
-        let told = findings(false, Door::Closed).told();
-        assert!(told.contains("add `rtcsync`") && told.contains("give the user of meridian access"), "{told}");
-        let told = findings(true, Door::Open).told();
+        let told = findings(false, true).told();
+        assert!(told.contains("add `rtcsync`") && told.contains("chrony      here"), "{told}");
+        let told = findings(true, true).told();
         assert!(told.contains("synchronised, ±16000 ms") && told.contains("--clock-bound kernel"), "{told}");
-        let silent = Findings { kernel: Err("no".into()), doors: Vec::new() };
+        let silent = Findings { kernel: Err("no".into()), others: Vec::new() };
         assert!(silent.told().contains("does not say: no"));
     }
 }
