@@ -221,6 +221,11 @@ impl House {
         self.node.is_a_stranger().await
     }
 
+    /// At the first member of a cluster with certificates: the file that lets the others in.
+    pub fn token_file(&self) -> Option<std::path::PathBuf> {
+        self.node.token_file()
+    }
+
     /// What the node knows of the time.
     pub fn clock(&self) -> ClockLine {
         let reading = self.node.now();

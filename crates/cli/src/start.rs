@@ -5,6 +5,7 @@ use clap::Args;
 use meridian::house::House;
 use meridian_host::clock::ClockBound;
 use meridian_host::node;
+use meridian_host::trust::{Token, Trust};
 use meridian_machine::NodeId;
 use meridian_placement::Member;
 use serde::Deserialize;
@@ -48,6 +49,14 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     join: Vec<SocketAddr>,
+    /// The file with the token that the first member of the cluster has made (DATA/certificates/token), for every other member's first start: it gets its certificate for it.
+    #[arg(long, value_name = "FILE", env = "MERIDIAN_TOKEN_FILE")]
+    #[serde(rename = "token-file")]
+    token_file: Option<PathBuf>,
+    /// Let members know each other by certificates even if all of them are on this machine; where they are not, that is always so.
+    #[arg(long)]
+    #[serde(default)]
+    tls: bool,
     /// By how much the system's clock may differ from true time, for example 500us or 10ms; `kernel`: by what the kernel says at each moment.
     #[arg(long, value_name = "TIME")]
     #[serde(rename = "clock-bound")]
@@ -87,6 +96,8 @@ impl Options {
                 self.clock_bound = self.clock_bound.or(file.clock_bound);
             }
             self.cluster_time |= file.cluster_time;
+            self.token_file = self.token_file.or(file.token_file);
+            self.tls |= file.tls;
             self.query_memory = self.query_memory.or(file.query_memory);
             if self.join.is_empty() {
                 self.join = file.join;
@@ -113,17 +124,14 @@ pub async fn run(options: Options) -> ExitCode {
 
 async fn serve(options: Options) -> Result<(), String> {
     let options = options.settled()?;
+    let trust = trust(&options)?;
     let data = options.data.ok_or("start needs a folder for its data: --data DIR")?;
     let zone = options.zone.unwrap_or_else(|| "local".to_owned());
     let sql = options.sql.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 5544)));
     let http = options.http.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8844)));
     loopback("--sql", sql)?;
     loopback("--http", http)?;
-    if let Some(listen) = options.listen {
-        loopback("--listen", listen)?;
-    }
-    if let Some(bind) = options.bind {
-        loopback("--bind", bind)?;
+    if options.bind.is_some() {
         options.listen.ok_or("--bind needs --listen: where do the others reach this node?")?;
     }
     let bound = options.clock_bound.as_deref().map(bound).transpose()?;
@@ -149,6 +157,11 @@ async fn serve(options: Options) -> Result<(), String> {
     // Asked for before the first line is printed, so that a signal sent then is already heard.
     let stop = Stop::listen()?;
     node.listen = options.bind.map(|bind| bind.to_string());
+    let asks = matches!(trust, Trust::Certificates { token: Some(_) }) && !data.join("certificates").exists();
+    if asks {
+        say!("Asking the other members for a certificate …");
+    }
+    node.trust = trust;
     let addresses: Vec<String> = node.members.iter().map(|member| member.address.clone()).collect();
     let house = Arc::new(House::open_with(node, query_memory_bytes)?);
     let doors = Doors::open(house.clone(), sql, http).await?;
@@ -156,6 +169,9 @@ async fn serve(options: Options) -> Result<(), String> {
     say!("  sql    postgresql://root@{}/meridian", doors.sql);
     say!("  http   http://{}/health  /metrics", doors.http);
     say!("  {}", house.clock());
+    if let Some(token) = house.token_file() {
+        say!("  trust  every other member is let in by --token-file, with a copy of {}", token.display());
+    }
     let to_meet: Vec<&str> =
         house.status().to_meet.iter().map(|node| addresses[node.0 as usize - 1].as_str()).collect();
     if !to_meet.is_empty() {
@@ -171,6 +187,21 @@ async fn serve(options: Options) -> Result<(), String> {
     house.close();
     say!("Stopped.");
     refused.map_or(Ok(()), Err)
+}
+
+/// By what members know each other: beyond loopback, by certificates and in no other way.
+fn trust(options: &Options) -> Result<Trust, String> {
+    let addresses = options.join.iter().chain(&options.listen).chain(&options.bind);
+    let beyond = addresses.into_iter().any(|address| !address.ip().is_loopback());
+    if !options.tls && !beyond && options.token_file.is_none() {
+        return Ok(Trust::Loopback);
+    }
+    let read = |path: &PathBuf| {
+        let of_file = |error: &dyn std::fmt::Display| format!("--token-file {}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| of_file(&error))?;
+        text.parse::<Token>().map_err(|error| of_file(&error))
+    };
+    Ok(Trust::Certificates { token: options.token_file.as_ref().map(read).transpose()? })
 }
 
 /// What is said of the system clocks.

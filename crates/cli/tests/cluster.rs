@@ -41,6 +41,25 @@ impl Cluster {
     }
 }
 
+/// On any network: members have certificates, and who speaks without one is not heard.
+#[test]
+fn members_that_listen_beyond_loopback_have_certificates() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let addresses = free_addresses(3);
+    let join = addresses.join(",");
+    let start = |at: usize, more: &[&str]| {
+        let everywhere = addresses[at].replace("127.0.0.1", "0.0.0.0");
+        let flags = [&["--listen", &addresses[at], "--bind", &everywhere, "--join", &join], more].concat();
+        Started::with(&folder.path().join(at.to_string()), &flags)
+    };
+    let first = start(0, &[]);
+    let token = folder.path().join("0/certificates/token").display().to_string();
+    let others = [1, 2].map(|at| start(at, &["--token-file", &token]));
+    sql(&others[0], "create table t (id int primary key)");
+    sql(&others[1], "insert into t values (1)");
+    assert!(sql(&first, "select id from t").contains('1'));
+}
+
 fn sql(node: &Started, statement: &str) -> String {
     let output = run(&["sql", &node.url, "-e", statement]);
     assert!(output.status.success(), "{statement}: {}", stderr(&output));

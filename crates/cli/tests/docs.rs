@@ -53,10 +53,13 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<Vec<&'a str>> {
 fn the_first_steps_can_be_taken_as_they_are_written() {
     let text = include_str!("../../../docs/getting-started.md");
     let mut text = text.to_owned();
-    let free = free_addresses(9);
+    let free = free_addresses(18);
     // The demo takes three ports in a row; it is given any.
     text = text.replace("demo --sql 127.0.0.1:5544 --http 127.0.0.1:8844", "demo --sql 127.0.0.1:0 --http 127.0.0.1:0");
-    let written = ["5544", "5545", "5546", "8844", "8845", "8846", "7001", "7002", "7003"];
+    let written = [
+        "5544", "5545", "5546", "8844", "8845", "8846", "7001", "7002", "7003", "5554", "5555", "5556", "8854", "8855",
+        "8856", "7011", "7012", "7013",
+    ];
     for (at, (port, address)) in written.iter().zip(&free).enumerate() {
         // In two steps, lest one's free port is another's written one.
         text = text.replace(port, &format!("<{at}>"));

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Whoever delivers to an idle machine steps it on his own thread ([`mailbox`], [`resident`]); timers wake it from one thread
-//! ([`timers`]); nodes speak in frames ([`peers`]). [`node::Node`] puts it together.
+//! ([`timers`]); nodes speak in frames ([`peers`]),
+//! and believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
 pub mod directory;
@@ -28,3 +29,4 @@ pub mod rounds;
 pub mod settle;
 pub mod timers;
 pub mod transfer;
+pub mod trust;

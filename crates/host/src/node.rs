@@ -4,6 +4,7 @@
 //!   folder/identity   who it belongs to, how many lives it had, and whom it has met
 //!   folder/lock       held while a process uses it
 //!   folder/clock      on cluster time: how far its clock may have been seen
+//!   folder/certificates/   by what members know each other
 //!   folder/log/       the one log of all machines
 //!   folder/store/     the engine
 //! ```
@@ -25,6 +26,7 @@ use crate::rounds::{Offset, Rounds};
 use crate::settle::{SettleOptions, Settler, Settles, Shards};
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
+use crate::trust::{Certificates, Trust, certificates};
 use meridian_clock::{Reading, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
@@ -59,6 +61,8 @@ pub struct Options {
     pub listen: Option<String>,
     /// How the node knows the time.
     pub clock: ClockBound,
+    /// How the node knows the others.
+    pub trust: Trust,
     /// The size of a log segment.
     pub log_segment_bytes: u64,
     /// Memory for the engine's pages.
@@ -78,6 +82,7 @@ impl Options {
             members: Vec::new(),
             listen: None,
             clock: ClockBound::Alone,
+            trust: Trust::Loopback,
             log_segment_bytes: 32 << 20,
             cache_bytes: 64 << 20,
             settle: SettleOptions::default(),
@@ -215,6 +220,7 @@ pub struct Node {
     directory: Arc<Directory>,
     peers: Arc<OnceLock<Arc<Peers>>>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
+    certificates: Option<Arc<Certificates>>,
     settler: Settler,
     /// When the kernel says what time it is.
     watch: Option<Arc<Watch>>,
@@ -247,6 +253,10 @@ impl Node {
         let listener = listen(&options, &members)?;
         let thread = |error| OpenError::File { path: "a thread".into(), error };
         let (identity, store, journal, records) = restore(&options, &members)?;
+        let addresses: BTreeMap<NodeId, String> = (members.iter().filter(|member| member.node != options.node))
+            .map(|member| (member.node, member.address.clone()))
+            .collect();
+        let certificates = certificates::open(&options.trust, options.data.as_deref(), options.node, &addresses)?;
         let plumbing = Arc::new(Plumbing {
             clock: Arc::new(Clock::new(options.clock)),
             timers: Timers::start().map_err(thread)?,
@@ -303,6 +313,7 @@ impl Node {
             directory,
             peers,
             transfers,
+            certificates,
             settler,
             watch,
             rounds,
@@ -311,18 +322,18 @@ impl Node {
             _sweeper: sweeper,
         });
         match listener {
-            Some(listener) => node.meet(&members, listener).map_err(thread)?,
+            Some(listener) => node.meet(addresses, listener).map_err(thread)?,
             None => node.serve()?,
         }
         Ok(node)
     }
 
     /// Starts the links to the other members.
-    fn meet(&self, members: &Members, listener: TcpListener) -> std::io::Result<()> {
-        let others = members.iter().filter(|member| member.node != self.options.node);
+    fn meet(&self, others: BTreeMap<NodeId, String>, listener: TcpListener) -> std::io::Result<()> {
         let options = PeersOptions {
             identity: Arc::clone(&self.identity),
-            others: others.map(|member| (member.node, member.address.clone())).collect(),
+            certificates: self.certificates.clone(),
+            others,
             queue_bytes: 64 << 20,
             frame_bytes: 64 << 20,
         };
@@ -416,6 +427,11 @@ impl Node {
     /// On cluster time: how far others are ahead.
     pub fn offsets(&self) -> Vec<Offset> {
         self.rounds.as_ref().map(|rounds| rounds.offsets()).unwrap_or_default()
+    }
+
+    /// At the first member of a cluster with certificates: the file that the others are given once.
+    pub fn token_file(&self) -> Option<PathBuf> {
+        self.certificates.as_ref().and_then(|certificates| certificates.token_file())
     }
 
     /// How the node knows the time.

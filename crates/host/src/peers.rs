@@ -21,15 +21,18 @@
 //! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an earlier life) is closed with a reason in the
 //!    log; nothing else notices.
 //! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing else.
+//! 6. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello says what the certificate says.
 //!
-//! Not yet here: TLS, and room in a full queue set aside for votes and heartbeats.
+//! Not yet here: room in a full queue set aside for votes and heartbeats.
 
 use crate::clock::{Clock, ClockBound};
 use crate::identity::{Identity, NotMet};
+use crate::trust::{Certificates, certificates, enrolment};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{DiskId, Greeting, Stranger};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::SendFlags;
+use rustls::ClientConnection;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -53,6 +56,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct PeersOptions {
     /// This node, and whom it has met.
     pub identity: Arc<Identity>,
+    /// By what members know each other; nothing where nobody else can speak to them.
+    pub certificates: Option<Arc<Certificates>>,
     /// Where the others are.
     pub others: BTreeMap<NodeId, String>,
     /// What one link may hold back.
@@ -91,7 +96,7 @@ struct Frame {
 struct LinkState {
     queue: VecDeque<Frame>,
     queued_bytes: usize,
-    stream: Option<Arc<TcpStream>>,
+    line: Option<Arc<Line>>,
     /// The life of the node that it is connected to.
     life: Incarnation,
     /// Somebody is writing; he will find what is queued meanwhile.
@@ -99,6 +104,27 @@ struct LinkState {
     /// What the socket did not take at once: for the writer thread.
     left: Vec<u8>,
     stopped: bool,
+}
+
+/// A connection on which this node speaks.
+struct Line {
+    socket: TcpStream,
+    /// By one at a time anyway: whoever is `writing`.
+    seal: Option<Mutex<ClientConnection>>,
+}
+
+impl Line {
+    /// What goes over the socket for these bytes.
+    fn seal(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let Some(seal) = &self.seal else { return Ok(()) };
+        let mut seal = seal.lock();
+        seal.writer().write_all(bytes)?;
+        bytes.clear();
+        while seal.wants_write() {
+            seal.write_tls(bytes)?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -149,7 +175,7 @@ impl Peers {
         let Some(link) = self.links.get(&to) else { return };
         let mut state = link.state.lock();
         let bytes = payload.len() + HEADER_BYTES;
-        if state.stream.is_none()
+        if state.line.is_none()
             || !self.options.identity.admitted()
             || state.queued_bytes + bytes > self.options.queue_bytes
             || payload.len() > self.options.frame_bytes
@@ -170,20 +196,21 @@ impl Peers {
             return;
         }
         while !state.queue.is_empty() {
-            let Some(stream) = state.stream.clone() else { break };
+            let Some(line) = state.line.clone() else { break };
             buffer.clear();
             self.gather(&mut state, &mut buffer);
             state.writing = true;
             drop(state);
-            let sent = rustix::net::send(&*stream, &buffer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-            state = link.state.lock();
-            let sent = match sent {
-                Ok(sent) => sent,
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
-                Err(_) => {
-                    link.lose(&mut state, &stream);
-                    break;
+            let sent = line.seal(&mut buffer).and_then(|()| {
+                match rustix::net::send(&line.socket, &buffer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                    Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
+                    sent => Ok(sent?),
                 }
+            });
+            state = link.state.lock();
+            let Ok(sent) = sent else {
+                link.lose(&mut state, &line);
+                break;
             };
             if sent < buffer.len() {
                 state.left = buffer.split_off(sent);
@@ -205,7 +232,7 @@ impl Peers {
             return Vec::new();
         }
         let speaks = |node: &NodeId| self.speaking.lock().get(node).is_some_and(|connections| *connections > 0);
-        let connected = |link: &Link| link.state.lock().stream.is_some();
+        let connected = |link: &Link| link.state.lock().line.is_some();
         self.links.iter().filter(|(node, link)| connected(link) && speaks(node)).map(|(node, _)| *node).collect()
     }
 
@@ -218,10 +245,10 @@ impl Peers {
     fn knock(&self, from: NodeId, life: Incarnation) {
         let Some(link) = self.links.get(&from) else { return };
         let mut state = link.state.lock();
-        if let Some(stream) = state.stream.clone()
+        if let Some(line) = state.line.clone()
             && state.life != life
         {
-            link.lose(&mut state, &stream);
+            link.lose(&mut state, &line);
         }
         link.changed.notify_one();
     }
@@ -232,8 +259,8 @@ impl Peers {
         for link in self.links.values() {
             let mut state = link.state.lock();
             state.stopped = true;
-            if let Some(stream) = state.stream.take() {
-                let _ = stream.shutdown(Shutdown::Both);
+            if let Some(line) = state.line.take() {
+                let _ = line.socket.shutdown(Shutdown::Both);
             }
             link.changed.notify_all();
         }
@@ -281,21 +308,22 @@ impl Peers {
             if state.stopped {
                 return;
             }
-            let Some(stream) = state.stream.clone() else {
+            let Some(line) = state.line.clone() else {
                 drop(state);
                 match self.connect(node, address) {
-                    Ok((stream, life)) => {
+                    Ok((line, life)) => {
                         let mut state = link.state.lock();
                         if state.stopped {
                             return;
                         }
                         tracing::debug!(%node, address, "connected");
                         (back_off, complained) = (FIRST_BACK_OFF, false);
-                        (state.stream, state.life) = (Some(Arc::new(stream)), life);
+                        (state.line, state.life) = (Some(Arc::new(line)), life);
                     }
                     Err(error) => {
                         if !std::mem::replace(&mut complained, true) {
-                            tracing::info!(%node, address, %error, "cannot connect; trying on");
+                            let why = enrolment::words(&error);
+                            tracing::info!(%node, address, why, "cannot connect; trying on");
                         }
                         let mut state = link.state.lock();
                         if !state.stopped {
@@ -309,17 +337,17 @@ impl Peers {
             if state.left.is_empty() {
                 // Nobody reads this direction, so a closed connection shows up at the next write, or here.
                 link.changed.wait_for(&mut state, LONGEST_BACK_OFF);
-                if state.left.is_empty() && closed(&stream) && !state.writing {
-                    link.lose(&mut state, &stream);
+                if state.left.is_empty() && closed(&line.socket) && !state.writing {
+                    link.lose(&mut state, &line);
                 }
                 continue;
             }
             let left = std::mem::take(&mut state.left);
             drop(state);
-            let wrote = (&*stream).write_all(&left);
+            let wrote = (&line.socket).write_all(&left);
             let mut state = link.state.lock();
             if wrote.is_err() {
-                link.lose(&mut state, &stream);
+                link.lose(&mut state, &line);
             }
             state.writing = false;
             drop(state);
@@ -355,7 +383,13 @@ impl Peers {
         let word = |at: usize| u32::from_le_bytes([hello[at], hello[at + 1], hello[at + 2], hello[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if &hello[..8] != MAGIC {
-            return Err("it does not speak this protocol".into());
+            let tls = hello[..2] == [22, 3]; // how a handshake begins
+            let what = if tls {
+                "it speaks TLS: all members have certificates, or none"
+            } else {
+                "it does not speak this protocol"
+            };
+            return Err(what.into());
         }
         let version = u16::from_le_bytes([hello[8], hello[9]]);
         if version != VERSION {
@@ -385,32 +419,42 @@ impl Peers {
         Ok((from, Greeting { disk: DiskId(long(38)), life, yours }))
     }
 
-    fn connect(&self, node: NodeId, address: &str) -> io::Result<(TcpStream, Incarnation)> {
+    fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
         let mut failed = io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(mut stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
-                    stream.write_all(&self.hello(node))?;
-                    let mut hello = [0; HELLO_BYTES];
-                    stream.read_exact(&mut hello)?;
-                    let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
-                    if from != node {
-                        return Err(io::Error::other(format!("node {} answers there", from.0)));
-                    }
-                    let met = self.options.identity.hear(node, greeting);
-                    // Believed of a member's own address only: whoever connects to this node may say anything.
-                    if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
-                        self.stranger.send_replace(Some(why.to_string()));
-                    }
-                    return met.map(|()| (stream, greeting.life)).map_err(|why| io::Error::other(why.to_string()));
+                Ok(socket) => {
+                    socket.set_nodelay(true)?;
+                    socket.set_read_timeout(Some(PATIENCE))?;
+                    socket.set_write_timeout(Some(PATIENCE))?;
+                    let mut seal = self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
+                    let life = match &mut seal {
+                        Some(seal) => self.introduce(node, &mut rustls::Stream::new(seal, &mut &socket))?,
+                        None => self.introduce(node, &mut &socket)?,
+                    };
+                    return Ok((Line { socket, seal: seal.map(Mutex::new) }, life));
                 }
                 Err(error) => failed = error,
             }
         }
         Err(failed)
+    }
+
+    /// Says who this is, and hears whether it is the node that was meant to be there.
+    fn introduce(&self, node: NodeId, stream: &mut (impl Read + Write)) -> io::Result<Incarnation> {
+        stream.write_all(&self.hello(node))?;
+        let mut hello = [0; HELLO_BYTES];
+        stream.read_exact(&mut hello)?;
+        let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
+        if from != node {
+            return Err(io::Error::other(format!("node {} answers there", from.0)));
+        }
+        let met = self.options.identity.hear(node, greeting);
+        // Believed of a member's own address only: whoever connects to this node may say anything.
+        if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
+            self.stranger.send_replace(Some(why.to_string()));
+        }
+        met.map(|()| greeting.life).map_err(|why| io::Error::other(why.to_string()))
     }
 
     fn accept(self: Arc<Self>, listener: &TcpListener, receive: &Arc<dyn Receive>) {
@@ -449,8 +493,47 @@ impl Peers {
     }
 
     /// Reads one connection until it ends.
-    fn hear(&self, stream: &TcpStream, receive: &dyn Receive) -> Result<(), String> {
-        let (from, life) = self.greet(stream)?;
+    fn hear(&self, socket: &TcpStream, receive: &dyn Receive) -> Result<(), String> {
+        let broken = |error: io::Error| enrolment::words(&error);
+        socket.set_nodelay(true).map_err(broken)?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        socket.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
+        let Some(own) = &self.options.certificates else {
+            let mut stream = socket;
+            let mut magic = [0; MAGIC.len()];
+            stream.read_exact(&mut magic).map_err(broken)?;
+            let (from, greeting) = self.greet(magic, |_| Ok(()), &mut stream)?;
+            return self.heed(from, greeting.life, socket, &mut stream, receive);
+        };
+        let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, socket);
+        let mut magic = [0; MAGIC.len()];
+        stream.read_exact(&mut magic).map_err(broken)?;
+        if &magic == enrolment::MAGIC {
+            let others: Vec<NodeId> = self.options.others.keys().copied().collect();
+            let node = enrolment::answer(own, &others, &mut stream).map_err(broken)?;
+            tracing::info!(%node, "gave a member its certificate");
+            return Ok(());
+        }
+        let shown = stream.conn.peer_certificates().and_then(|chain| chain.first().cloned());
+        let proves = |from: NodeId| match &shown {
+            Some(shown) if certificates::names(shown, from) => Ok(()),
+            Some(_) => Err(format!("it says that it is node {}, its certificate says otherwise", from.0)),
+            None => Err("it shows no certificate".into()),
+        };
+        let (from, greeting) = self.greet(magic, proves, &mut stream)?;
+        self.heed(from, greeting.life, socket, &mut stream, receive)
+    }
+
+    /// Takes in what a member says, until the connection ends.
+    fn heed(
+        &self,
+        from: NodeId,
+        life: Incarnation,
+        socket: &TcpStream,
+        stream: &mut impl Read,
+        receive: &dyn Receive,
+    ) -> Result<(), String> {
+        socket.set_read_timeout(None).map_err(|error| error.to_string())?;
         *self.speaking.lock().entry(from).or_default() += 1;
         self.knock(from, life);
         let result = self.listen_to(from, life, stream, receive);
@@ -460,31 +543,36 @@ impl Peers {
         result
     }
 
-    /// Hears who it is, and says who this is.
-    fn greet(&self, mut stream: &TcpStream) -> Result<(NodeId, Incarnation), String> {
+    /// Hears who it is, and says who this is; nothing is remembered of somebody who does not prove it.
+    fn greet(
+        &self,
+        magic: [u8; MAGIC.len()],
+        proves: impl Fn(NodeId) -> Result<(), String>,
+        stream: &mut (impl Read + Write),
+    ) -> Result<(NodeId, Greeting), String> {
         let broken = |error: io::Error| error.to_string();
-        stream.set_nodelay(true).map_err(broken)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
         let mut hello = [0; HELLO_BYTES];
-        stream.read_exact(&mut hello).map_err(broken)?;
+        let (first, rest) = hello.split_at_mut(MAGIC.len());
+        first.copy_from_slice(&magic);
+        if &magic == MAGIC {
+            stream.read_exact(rest).map_err(broken)?;
+        }
         let (from, greeting) = self.check_hello(&hello)?;
+        proves(from)?;
         // A stranger is answered, so that it hears that it is one.
         let met = self.options.identity.hear(from, greeting);
         stream.write_all(&self.hello(from)).map_err(broken)?;
         met.map_err(|why| why.to_string())?;
-        stream.set_read_timeout(None).map_err(broken)?;
-        Ok((from, greeting.life))
+        Ok((from, greeting))
     }
 
     fn listen_to(
         &self,
         from: NodeId,
         life: Incarnation,
-        mut stream: &TcpStream,
+        stream: &mut impl Read,
         receive: &dyn Receive,
     ) -> Result<(), String> {
-        let broken = |error: io::Error| error.to_string();
         let mut bytes = Vec::with_capacity(64 << 10);
         let mut start = 0;
         let mut chunk = vec![0; 64 << 10];
@@ -501,7 +589,9 @@ impl Peers {
                 Ok(0) => return Ok(()),
                 Ok(read) => bytes.extend_from_slice(&chunk[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(broken(error)),
+                // Whoever ends does not say goodbye in TLS either: frames have their own lengths and checksums.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(enrolment::words(&error)),
             }
             if bytes.capacity() > 1 << 20 && bytes.len() < 64 << 10 {
                 bytes.shrink_to(64 << 10);
@@ -512,9 +602,9 @@ impl Peers {
 
 impl Link {
     /// The connection is gone, and with it what was to go over it.
-    fn lose(&self, state: &mut LinkState, stream: &Arc<TcpStream>) {
-        let _ = stream.shutdown(Shutdown::Both);
-        state.stream = None;
+    fn lose(&self, state: &mut LinkState, line: &Line) {
+        let _ = line.socket.shutdown(Shutdown::Both);
+        state.line = None;
         self.dropped.fetch_add(state.queue.len() as u64, Ordering::Relaxed);
         state.queue.clear();
         state.queued_bytes = 0;
@@ -581,6 +671,7 @@ mod tests {
         let (sender, heard) = mpsc::channel();
         let options = PeersOptions {
             identity: Arc::new(identity),
+            certificates: None,
             others: BTreeMap::from([(NodeId(3 - me), other.to_string())]),
             queue_bytes: 64 << 20,
             frame_bytes: 16 << 20,

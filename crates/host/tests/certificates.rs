@@ -1,0 +1,141 @@
+//! Members that know each other by certificates, over TCP.
+
+use futures::executor::block_on;
+use meridian_host::clock::ClockBound;
+use meridian_host::identity::OpenError;
+use meridian_host::node::{Node, Options};
+use meridian_host::trust::{Token, Trust};
+use meridian_machine::NodeId;
+use meridian_mvcc::{Key, Value};
+use meridian_placement::Member;
+use meridian_txn::{Begin, Mode, Outcome};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn members() -> Vec<Member> {
+    let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let member = |(node, listener): (u32, &TcpListener)| Member {
+        node: NodeId(node),
+        zone: String::new(),
+        address: listener.local_addr().unwrap().to_string(),
+    };
+    (1..).zip(&listeners).map(member).collect()
+}
+
+fn open(node: u32, members: &[Member], folder: &Path, token: Option<Token>) -> Result<Arc<Node>, OpenError> {
+    let clock = ClockBound::LOOPBACK;
+    let trust = Trust::Certificates { token };
+    let options = Options { node: NodeId(node), members: members.to_vec(), clock, trust, ..Options::alone() };
+    Node::open(options.at(folder.join(node.to_string())))
+}
+
+fn put(node: &Node, key: &str) {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let committed = node.database("postgres").ok_or("no database".to_owned()).and_then(|database| {
+            let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+            let value = Some(Value::from("here"));
+            transaction.put(Key::from(key), value).map_err(|failure| failure.to_string())?;
+            match block_on(transaction.commit()) {
+                Outcome::Committed { .. } => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        match committed {
+            Ok(()) => return,
+            Err(why) => assert!(Instant::now() < end, "{why}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn token(folder: &Path) -> Token {
+    std::fs::read_to_string(folder.join("1/certificates/token")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let first = open(1, &members, folder.path(), None).unwrap();
+    assert!(first.token_file().is_some());
+    let token = token(folder.path());
+    let others: Vec<Arc<Node>> =
+        (2..=3).map(|node| open(node, &members, folder.path(), Some(token.clone())).unwrap()).collect();
+    assert!(others.iter().all(|node| node.token_file().is_none()), "one authority is enough");
+    for node in [&first, &others[0], &others[1]] {
+        put(node, "k");
+    }
+    // Whoever does not speak TLS, or shows nothing, is not heard; nobody else notices.
+    for said in [&b"MERIDIAN\x03\0"[..], &[0xa5; 300], &[22, 3, 1, 255, 255]] {
+        let mut stranger = TcpStream::connect(&members[0].address).unwrap();
+        stranger.write_all(said).unwrap();
+        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut heard = Vec::new();
+        let _ = stranger.read_to_end(&mut heard);
+        assert!(!heard.starts_with(b"MERIDIAN"));
+    }
+    // The next life needs no token; keys are nobody else's business.
+    drop(others);
+    let others: Vec<Arc<Node>> = (2..=3).map(|node| open(node, &members, folder.path(), None).unwrap()).collect();
+    put(&others[1], "k");
+    #[cfg(unix)]
+    for file in ["1/certificates/ca.key", "1/certificates/token", "2/certificates/node.key"] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(folder.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{file}");
+    }
+}
+
+#[test]
+fn who_has_no_token_or_a_wrong_one_is_no_member() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let first = open(1, &members, folder.path(), None).unwrap();
+    let wrong = Token { secret: [7; 16], ..token(folder.path()) };
+    let error = open(2, &members, folder.path(), Some(wrong)).map(drop).unwrap_err().to_string();
+    assert!(error.contains("the token is not the cluster's"), "{error}");
+    // The other two make an authority each: neither believes anybody.
+    let second = open(2, &members, folder.path(), None).unwrap();
+    let plain = Options { trust: Trust::Loopback, node: NodeId(3), members: members.clone(), ..Options::loopback() };
+    let third = Node::open(plain.at(folder.path().join("3"))).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    for node in [&first, &second, &third] {
+        assert_eq!(node.status().to_meet.len(), 2);
+    }
+    drop(second);
+    let error = open(2, &members, folder.path(), Some(token(folder.path()))).map(drop).unwrap_err().to_string();
+    assert!(error.contains("another authority") && error.contains("certificates"), "{error}");
+    // Without that folder it is let in, like the third; and then it is a cluster.
+    std::fs::remove_dir_all(folder.path().join("2/certificates")).unwrap();
+    drop(third);
+    let let_in = |node| open(node, &members, folder.path(), Some(token(folder.path()))).unwrap();
+    let nodes = [let_in(2), let_in(3)];
+    put(&first, "k");
+    put(&nodes[1], "k");
+}
+
+#[test]
+fn a_certificate_speaks_for_one_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let first = open(1, &members, folder.path(), None).unwrap();
+    let second = open(2, &members, folder.path(), Some(token(folder.path()))).unwrap();
+    drop(second);
+    // The third one shows the second one's.
+    let third = folder.path().join("3/certificates");
+    std::fs::create_dir_all(&third).unwrap();
+    for file in ["ca.crt", "node.crt", "node.key"] {
+        std::fs::copy(folder.path().join("2/certificates").join(file), third.join(file)).unwrap();
+    }
+    let error = open(3, &members, folder.path(), None).map(drop).unwrap_err().to_string();
+    assert!(error.contains("another node's than node-3"), "{error}");
+    std::fs::write(third.join("node.crt"), "nonsense").unwrap();
+    let error = open(3, &members, folder.path(), None).map(drop).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    drop(first);
+}
