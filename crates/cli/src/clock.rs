@@ -2,8 +2,9 @@
 
 use crate::shell::{Options, Remote, Shell};
 use clap::Subcommand;
-use meridian_host::kernel::{self, KernelClock};
-use std::io::ErrorKind;
+use meridian_host::sources::Reference;
+use meridian_host::sources::chrony::{Chrony, Tracking};
+use meridian_host::sources::kernel::{self, KernelClock};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -61,27 +62,22 @@ fn show(runtime: &Runtime, url: &str) -> ExitCode {
 #[derive(Debug)]
 struct Findings {
     kernel: Result<KernelClock, String>,
-    /// What else tells it, where that was looked for, and whether it is there.
-    others: Vec<(&'static str, &'static str, bool)>,
+    chrony: Result<Tracking, String>,
+    /// By how much ClockBound thinks that the system clock may be off.
+    clockbound: Result<u64, String>,
+    /// Hardware clocks.
+    devices: Vec<String>,
 }
-
-/// What might be there: what it is, and where. This version reads none of them: they are what may tell the kernel, or will be read one day.
-const OTHERS: [(&str, &str); 4] = [
-    ("chrony", "/run/chrony/chronyd.sock"),
-    ("ClockBound", "/var/run/clockbound/shm0"),
-    ("PTP", "/dev/ptp0"),
-    ("VMClock", "/dev/vmclock0"),
-];
 
 impl Findings {
     fn here() -> Findings {
-        let missing = |path| matches!(std::fs::metadata(path), Err(error) if error.kind() == ErrorKind::NotFound);
-        let others = OTHERS.map(|(what, path)| (what, path, !missing(path))).to_vec();
-        Findings { kernel: kernel::ask().map_err(|error| error.to_string()), others }
-    }
-
-    fn has(&self, what: &str) -> bool {
-        self.others.iter().any(|(name, _, there)| *name == what && *there)
+        let device = |number: u32| format!("/dev/ptp{number}");
+        Findings {
+            kernel: kernel::ask().map_err(|error| error.to_string()),
+            chrony: Chrony::default().tracking(),
+            clockbound: Reference::ClockBound.open().ask().map(|said| said.interval.half_width_ns()),
+            devices: (0..4).map(device).filter(|path| std::path::Path::new(path).exists()).collect(),
+        }
     }
 
     fn told(&self) -> String {
@@ -97,10 +93,19 @@ impl Findings {
                 ms(said.max_error_ns)
             ),
         });
-        for (what, path, there) in &self.others {
-            let state = if *there { "here, and not read by this version" } else { "not here" };
-            lines.push(format!("{what:<11} {state} ({path})"));
-        }
+        lines.push(match &self.chrony {
+            Err(why) => format!("chrony      {why}"),
+            Ok(said) if said.synchronised => format!("chrony      synchronised, {} at most", ms(said.max_error_ns)),
+            Ok(_) => "chrony      runs, and is not synchronised: it has reached no server that it believes".into(),
+        });
+        lines.push(match &self.clockbound {
+            Err(why) => format!("ClockBound  {why}"),
+            Ok(half_width_ns) => format!("ClockBound  {}", ms(*half_width_ns)),
+        });
+        lines.push(match self.devices.as_slice() {
+            [] => "PTP         no hardware clock (/dev/ptp0)".into(),
+            devices => format!("PTP         {}", devices.join(", ")),
+        });
         lines.push(String::new());
         lines.extend(self.advice());
         lines.join("\n")
@@ -109,28 +114,36 @@ impl Findings {
     /// What would help, the most useful first.
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
-        let synchronised = self.kernel.as_ref().is_ok_and(|said| said.synchronised);
-        match (synchronised, self.has("chrony")) {
-            (true, _) => advice.push("`meridian start --clock-bound kernel` uses what the kernel says.".to_owned()),
+        let kernel = self.kernel.as_ref().is_ok_and(|said| said.synchronised);
+        let chrony = self.chrony.as_ref().is_ok_and(|said| said.synchronised);
+        if self.clockbound.is_ok() {
+            advice.push("`meridian start --clock-bound clockbound` uses what ClockBound says.".to_owned());
+        }
+        match (kernel, chrony) {
+            (_, true) => advice.push("`meridian start --clock-bound chrony` uses what chrony says.".to_owned()),
+            (true, false) => advice.push("`meridian start --clock-bound kernel` uses what the kernel says.".to_owned()),
             (false, false) => advice.push(
                 "Without a bound on the system clock, several nodes ask each other (cluster time, the default). For the time of day, run chrony with `rtcsync`."
                     .to_owned(),
             ),
-            (false, true) => advice.push(
-                "chrony runs, and does not tell the kernel: add `rtcsync` to its configuration and restart it.".to_owned(),
-            ),
+        }
+        if chrony && !kernel {
+            advice.push("chrony does not tell the kernel: with `rtcsync` in its configuration it does.".to_owned());
+        }
+        if self.chrony.as_ref().is_err_and(|why| why.contains("no permission")) {
+            advice.push("chrony's socket is for its group: run the node in it, to be let in.".to_owned());
         }
         if self.kernel.as_ref().is_ok_and(|said| said.leap) {
             advice.push(
-                "A leap second is announced: have chrony smear it (`leapsecmode slew`), on every machine alike."
+                "A leap second is announced: have chrony smear it (`leapsecmode slew`), on every machine alike; a mixture is half a second wrong."
                     .to_owned(),
             );
         }
-        if self.has("PTP") {
-            advice.push(
-                "A hardware clock is here: chrony follows it with `refclock PHC /dev/ptp0`, to some microseconds."
-                    .to_owned(),
-            );
+        if let Some(device) = self.devices.first() {
+            advice.push(format!(
+                "A hardware clock is here: chrony follows it with `refclock PHC {device}`, to some microseconds; or `--clock-bound {device}:5us` \
+                 reads it, if somebody keeps it that well."
+            ));
         }
         advice
     }
@@ -140,21 +153,37 @@ impl Findings {
 mod tests {
     use super::*;
 
-    fn findings(synchronised: bool, chrony: bool) -> Findings {
-        let kernel = KernelClock { synchronised, max_error_ns: 16_000_000_000, likely_error_ns: 1_000, leap: false };
-        let others = OTHERS.map(|(what, path)| (what, path, chrony && what == "chrony")).to_vec();
-        Findings { kernel: Ok(kernel), others }
+    fn findings(kernel: bool, chrony: Option<bool>) -> Findings {
+        let said =
+            KernelClock { synchronised: kernel, max_error_ns: 16_000_000_000, likely_error_ns: 1_000, leap: false };
+        let tracking = |synchronised| Tracking { synchronised, max_error_ns: 300_000 };
+        Findings {
+            kernel: Ok(said),
+            chrony: chrony.map(tracking).ok_or_else(|| "no permission".into()),
+            clockbound: Err("does it run?".into()),
+            devices: Vec::new(),
+        }
     }
 
     #[test]
     fn each_finding_has_its_advice() {
-        let told = findings(false, false).told();
+        let told = findings(false, None).told();
         assert!(told.contains("NOT synchronised (STA_UNSYNC)") && told.contains("run chrony with `rtcsync`"), "{told}");
-        let told = findings(false, true).told();
-        assert!(told.contains("add `rtcsync`") && told.contains("chrony      here"), "{told}");
-        let told = findings(true, true).told();
+        assert!(told.contains("is for its group"), "{told}");
+        let told = findings(false, Some(true)).told();
+        assert!(told.contains("--clock-bound chrony") && told.contains("with `rtcsync` in its"), "{told}");
+        let told = findings(false, Some(false)).told();
+        assert!(told.contains("has reached no server"), "{told}");
+        let told = findings(true, None).told();
         assert!(told.contains("synchronised, ±16000 ms") && told.contains("--clock-bound kernel"), "{told}");
-        let silent = Findings { kernel: Err("no".into()), others: Vec::new() };
-        assert!(silent.told().contains("does not say: no"));
+        let rich = Findings {
+            kernel: Err("no".into()),
+            clockbound: Ok(50_000),
+            devices: vec!["/dev/ptp0".into()],
+            ..findings(true, None)
+        };
+        let told = rich.told();
+        assert!(told.contains("does not say: no") && told.contains("ClockBound  ±0.05 ms"), "{told}");
+        assert!(told.contains("refclock PHC /dev/ptp0"), "{told}");
     }
 }

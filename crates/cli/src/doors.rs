@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use meridian::house::House;
 use meridian_host::node::ShardStatus;
-use meridian_host::rounds::Offset;
+use meridian_host::rounds::NodeTime;
 use meridian_pg::{Counters, Options, Server};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -117,10 +117,11 @@ async fn health(State(watched): State<Arc<Watched>>) -> Response {
     };
     let clock = watched.house.clock();
     let body = format!(
-        "{{\"status\":\"{status}\",\"version\":\"{}\",\"clock_half_width_ns\":{},\"clock_source\":\"{}\"}}\n",
+        "{{\"status\":\"{status}\",\"version\":\"{}\",\"clock_half_width_ns\":{},\"clock_state\":\"{}\",\"clock_source\":\"{}\"}}\n",
         env!("CARGO_PKG_VERSION"),
         clock.half_width_ns.map_or("null".to_owned(), |half_width_ns| half_width_ns.to_string()),
-        clock.source
+        clock.standing,
+        label(&clock.source)
     );
     (code, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
@@ -136,14 +137,19 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
         let _ = writeln!(out, "meridian_clock_uncertainty_seconds {:.9}", half_width_ns as f64 / 1e9);
     }
     let _ = writeln!(out, "# TYPE meridian_clock_source_info gauge");
-    let _ = writeln!(out, "meridian_clock_source_info{{source=\"{}\"}} 1", clock.source);
+    let (source, state) = (label(&clock.source), clock.standing);
+    let _ = writeln!(out, "meridian_clock_source_info{{source=\"{source}\",state=\"{state}\"}} 1");
     let status = watched.house.status();
     let _ = writeln!(out, "# TYPE meridian_clock_offset_seconds gauge");
-    for Offset { node, ahead_ns } in &status.offsets {
+    for NodeTime { node, ahead_ns, .. } in &status.others {
         if let Some(ahead_ns) = ahead_ns {
             let _ = writeln!(out, "meridian_clock_offset_seconds{{peer=\"{}\"}} {:.9}", node.0, *ahead_ns as f64 / 1e9);
         }
     }
+    let (commits, waited) = status.commit_wait;
+    let _ = writeln!(out, "# TYPE meridian_commit_wait_seconds summary");
+    let _ = writeln!(out, "meridian_commit_wait_seconds_sum {:.9}", waited.as_secs_f64());
+    let _ = writeln!(out, "meridian_commit_wait_seconds_count {commits}");
     for (name, kind, value) in [
         ("clock_fenced", "gauge", u64::from(clock.half_width_ns.is_none())),
         ("node_number", "gauge", u64::from(status.node.0)),
@@ -168,8 +174,7 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     ] {
         let _ = writeln!(out, "# TYPE meridian_{name} gauge");
         for shard in &status.shards {
-            // A quoted identifier may hold anything; a label's value may not.
-            let database = shard.database.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let database = label(&shard.database);
             let _ = writeln!(out, "meridian_{name}{{database=\"{database}\"}} {}", value(shard));
         }
     }
@@ -178,6 +183,11 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
         let _ = writeln!(out, "# TYPE meridian_{name} {kind}\nmeridian_{name} {value}");
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
+}
+
+/// A quoted identifier may hold anything, and so may a path; a label's value may not.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

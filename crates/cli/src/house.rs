@@ -1,8 +1,8 @@
 //! A node of this process and the databases that sessions find in it.
 
-use meridian_clock::{Health, Interval, Reading};
+use meridian_clock::{Health, Interval, Reading, Standing};
 use meridian_host::node::{DatabaseError, Node, Options, Status};
-use meridian_host::rounds::Offset;
+use meridian_host::rounds::NodeTime;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, Sessions, Surroundings, Waiting};
 use meridian_sql::{Analytic, Engine, QueryMemory, SqlError};
@@ -27,8 +27,10 @@ pub enum Place {
 pub struct ClockLine {
     /// Half the width of the interval that the time lies in, if it is known.
     pub half_width_ns: Option<u64>,
+    /// How well it is known.
+    pub standing: Standing,
     /// Where that comes from.
-    pub source: &'static str,
+    pub source: String,
 }
 
 impl std::fmt::Display for ClockLine {
@@ -84,28 +86,29 @@ impl Surroundings for Around {
         self.0.waits().into_iter().map(waiting).collect()
     }
 
-    fn clocks(&self) -> Vec<ClockFact> {
+    fn interval(&self) -> Option<(u64, u64)> {
         let Reading { interval, health, .. } = self.0.now();
-        let state = match health {
-            Health::Good => "good",
-            Health::Fenced if interval == Interval::ANY => "starting",
-            Health::Fenced => "fenced",
-        };
+        (health == Health::Good).then_some((interval.earliest, interval.latest))
+    }
+
+    fn clocks(&self) -> Vec<ClockFact> {
+        let (standing, source) = self.0.standing();
+        let ends = |interval: Interval| (interval.earliest, interval.latest);
         let mine = ClockFact {
             node: self.0.number().0,
-            state: Some(state),
-            source: Some(self.0.clock_bound().name()),
-            interval: (state != "starting").then_some((interval.earliest, interval.latest)),
+            state: Some(standing.name()),
+            source: Some(source.to_owned()),
+            interval: (standing != Standing::Starting).then(|| ends(self.0.now().interval)),
             ahead_ns: None,
         };
-        let other = |Offset { node, ahead_ns }: Offset| ClockFact {
-            node: node.0,
-            state: None,
-            source: None,
-            interval: None,
-            ahead_ns,
+        let other = |NodeTime { node, ahead_ns, view, demoted }: NodeTime| {
+            let (standing, interval, source) = view
+                .map_or((None, None, None), |(standing, interval, source)| (Some(standing), interval, Some(source)));
+            let state = standing.map(Standing::name);
+            let state = if demoted { Some("not believed") } else { state };
+            ClockFact { node: node.0, state, source, interval: interval.map(ends), ahead_ns }
         };
-        std::iter::once(mine).chain(self.0.offsets().into_iter().map(other)).collect()
+        std::iter::once(mine).chain(self.0.other_times().into_iter().map(other)).collect()
     }
 }
 
@@ -230,7 +233,8 @@ impl House {
     pub fn clock(&self) -> ClockLine {
         let reading = self.node.now();
         let half_width_ns = (reading.health == Health::Good).then(|| reading.interval.half_width_ns());
-        ClockLine { half_width_ns, source: self.node.clock_bound().name() }
+        let (standing, source) = self.node.standing();
+        ClockLine { half_width_ns, standing, source: source.to_owned() }
     }
 
     /// Closes the node: what was committed is on disk, the folder is free.

@@ -3,8 +3,11 @@
 use crate::doors::{Doors, loopback};
 use clap::Args;
 use meridian::house::House;
+use meridian_clock::Drift;
 use meridian_host::clock::ClockBound;
 use meridian_host::node;
+use meridian_host::rounds::Utc;
+use meridian_host::sources::Reference;
 use meridian_host::trust::{Token, Trust};
 use meridian_machine::NodeId;
 use meridian_placement::Member;
@@ -57,10 +60,17 @@ pub struct Options {
     #[arg(long)]
     #[serde(default)]
     tls: bool,
-    /// By how much the system's clock may differ from true time, for example 500us or 10ms; `kernel`: by what the kernel says at each moment.
-    #[arg(long, value_name = "TIME")]
-    #[serde(rename = "clock-bound")]
-    clock_bound: Option<String>,
+    /// How this machine knows the time: 500us or 10ms, if somebody keeps the system clock that well; kernel, chrony or clockbound, which say at each moment how well; a hardware clock (/dev/ptp0:5us). Several at once are combined.
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    #[serde(rename = "clock-bound", default)]
+    clock_bound: Vec<String>,
+    /// The members that tell the others the time, the same list for all: HOST:PORT,… Each of them needs --clock-bound, or --oscillator.
+    #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with = "cluster_time")]
+    #[serde(rename = "time-masters", default)]
+    time_masters: Vec<SocketAddr>,
+    /// For a time master with an oscillator of its own, which the other masters set every half minute: by how many billionths it may be wrong.
+    #[arg(long, value_name = "PPB", conflicts_with = "clock_bound")]
+    oscillator: Option<u64>,
     /// Believe no system clock: the members ask each other what time it is. The default where members are on several machines and no --clock-bound is given.
     #[arg(long, conflicts_with = "clock_bound")]
     #[serde(rename = "cluster-time", default)]
@@ -92,9 +102,13 @@ impl Options {
             self.sql = self.sql.or(file.sql);
             self.http = self.http.or(file.http);
             self.cache = self.cache.or(file.cache);
-            if !self.cluster_time {
-                self.clock_bound = self.clock_bound.or(file.clock_bound);
+            if !self.cluster_time && self.clock_bound.is_empty() {
+                self.clock_bound = file.clock_bound;
             }
+            if self.time_masters.is_empty() {
+                self.time_masters = file.time_masters;
+            }
+            self.oscillator = self.oscillator.or(file.oscillator);
             self.cluster_time |= file.cluster_time;
             self.token_file = self.token_file.or(file.token_file);
             self.tls |= file.tls;
@@ -124,7 +138,7 @@ pub async fn run(options: Options) -> ExitCode {
 
 async fn serve(options: Options) -> Result<(), String> {
     let options = options.settled()?;
-    let trust = trust(&options)?;
+    let (trust, known) = (trust(&options)?, known(&options)?);
     let data = options.data.ok_or("start needs a folder for its data: --data DIR")?;
     let zone = options.zone.unwrap_or_else(|| "local".to_owned());
     let sql = options.sql.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 5544)));
@@ -134,14 +148,7 @@ async fn serve(options: Options) -> Result<(), String> {
     if options.bind.is_some() {
         options.listen.ok_or("--bind needs --listen: where do the others reach this node?")?;
     }
-    let bound = options.clock_bound.as_deref().map(bound).transpose()?;
     let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
-    if bound.is_some() && options.cluster_time {
-        return Err(
-            "--clock-bound and --cluster-time contradict each other: do the system clocks keep a bound, or not?".into(),
-        );
-    }
-    let known = if options.cluster_time { Known::Nothing } else { bound.unwrap_or(Known::Unsaid) };
     let mut node = node(&data, &zone, options.listen, &options.join, known)?;
     node.cache_bytes =
         options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
@@ -204,13 +211,49 @@ fn trust(options: &Options) -> Result<Trust, String> {
     Ok(Trust::Certificates { token: options.token_file.as_ref().map(read).transpose()? })
 }
 
-/// What is said of the system clocks.
-#[derive(Clone, Copy)]
+/// What is said of the clocks.
+#[derive(Clone, Debug)]
 enum Known {
     Unsaid,
-    Bound(u64),
-    Kernel,
     Nothing,
+    Utc { sources: Vec<Reference>, masters: Vec<SocketAddr>, oscillator: Option<Drift> },
+}
+
+fn known(options: &Options) -> Result<Known, String> {
+    let said = !options.clock_bound.is_empty() || !options.time_masters.is_empty() || options.oscillator.is_some();
+    if options.cluster_time && said {
+        return Err(
+            "--cluster-time believes no clock: leave out --clock-bound, --time-masters and --oscillator, or it".into(),
+        );
+    }
+    if !said {
+        return Ok(if options.cluster_time { Known::Nothing } else { Known::Unsaid });
+    }
+    let parse = |text: &String| text.parse::<Reference>().map_err(|why| format!("--clock-bound {why}"));
+    let sources = options.clock_bound.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let (masters, own) = (options.time_masters.clone(), options.listen.as_ref());
+    if let Some(stranger) = masters.iter().find(|master| !options.join.contains(master)) {
+        return Err(format!("--time-masters names {stranger}, which --join does not: masters are members"));
+    }
+    let is_master = own.is_some_and(|own| masters.contains(own));
+    if is_master && sources.is_empty() && options.oscillator.is_none() {
+        return Err(
+            "this node is a time master: from where does it know the time? Say --clock-bound or --oscillator".into()
+        );
+    }
+    let oscillator = match options.oscillator {
+        Some(_) if !is_master || masters.len() < 3 => {
+            return Err("--oscillator is for one of three time masters or more: the others set it".into());
+        }
+        Some(ppb) if ppb > 100_000 => {
+            return Err(format!(
+                "--oscillator {ppb}: any machine's clock is better than a hundred thousand billionths"
+            ));
+        }
+        // Rounded up to what a drift can say.
+        oscillator => oscillator.map(|ppb| Drift::ppm(ppb.div_ceil(1_000))),
+    };
+    Ok(Known::Utc { sources, masters, oscillator })
 }
 
 /// Who this node is. A cluster is the list of its members, the same for each of them: a node's number is its place in
@@ -250,11 +293,19 @@ fn node(
     if sorted.len() == 1 {
         return Err("--join names this node alone: a one-node database needs neither --join nor --listen".into());
     }
+    let mut utc = Utc::default();
     let clock = match known {
-        Known::Bound(half_width_ns) => ClockBound::HalfWidth { half_width_ns },
-        Known::Kernel => ClockBound::Kernel,
         Known::Unsaid if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
         Known::Unsaid | Known::Nothing => ClockBound::Cluster,
+        Known::Utc { sources, masters, oscillator } => match *sources {
+            // A promise needs nobody to watch over it.
+            [Reference::Within(half_width_ns)] if masters.is_empty() => ClockBound::HalfWidth { half_width_ns },
+            _ => {
+                let masters = sorted.iter().enumerate().filter(|(_, address)| masters.contains(address));
+                utc = Utc { masters: masters.map(|(at, _)| number(at)).collect(), sources, oscillator };
+                ClockBound::Utc
+            }
+        },
     };
     let member = |(at, address): (usize, &SocketAddr)| Member {
         node: number(at),
@@ -262,7 +313,7 @@ fn node(
         address: address.to_string(),
     };
     let members = sorted.iter().enumerate().map(member).collect();
-    Ok(node::Options { node: number(own), members, clock, ..node::Options::alone().at(data) })
+    Ok(node::Options { node: number(own), members, clock, utc, ..node::Options::alone().at(data) })
 }
 
 /// An eighth of the machine's memory, within reason.
@@ -346,33 +397,6 @@ impl Stop {
     }
 }
 
-/// What `--clock-bound` says.
-fn bound(text: &str) -> Result<Known, String> {
-    if text == "kernel" {
-        return Ok(Known::Kernel);
-    }
-    half_width_ns(text).map(Known::Bound)
-}
-
-/// A time such as `500us`, `10ms`, `1s`.
-fn half_width_ns(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("--clock-bound {text}: expected `kernel`, or a number with a unit, for example 500us, 10ms or 1s");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let unit_ns: u64 = match &text[digits..] {
-        "ns" => 1,
-        "us" | "µs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(unit_ns)
-        .filter(|bound| *bound <= 60_000_000_000)
-        .ok_or_else(|| format!("--clock-bound {text}: a clock that may be off by more than a minute orders nothing"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,25 +427,52 @@ mod tests {
         let far: Vec<SocketAddr> = ["10.0.0.1:1", "10.0.0.2:1"].map(|text| text.parse().expect("valid")).to_vec();
         let clock = |known| node(Path::new("d"), "here", Some(far[0]), &far, known).expect("valid").clock;
         assert_eq!(clock(Known::Unsaid), ClockBound::Cluster);
-        assert_eq!(clock(Known::Bound(7)), ClockBound::HalfWidth { half_width_ns: 7 });
+        let utc = |sources| Known::Utc { sources, masters: Vec::new(), oscillator: None };
+        assert_eq!(clock(utc(vec![Reference::Within(7)])), ClockBound::HalfWidth { half_width_ns: 7 });
+        assert_eq!(clock(utc(vec![Reference::Kernel])), ClockBound::Utc);
         assert_eq!(options(Some(2), &[1, 2], Known::Nothing).expect("valid").clock, ClockBound::Cluster);
     }
 
     #[test]
-    fn a_clock_bound_has_a_unit() {
-        assert_eq!(half_width_ns("500us"), Ok(500_000));
-        assert_eq!(half_width_ns("10ms"), Ok(10_000_000));
-        for wrong in ["", "10", "ms", "-1ms", "1h", "99999999999999999999s", "61s"] {
-            assert!(half_width_ns(wrong).is_err(), "{wrong}");
+    fn time_masters_are_members_that_know_the_time() {
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let join: Vec<SocketAddr> = [1, 2, 3].map(address).to_vec();
+        let options = |own: u16, masters: &[u16], bound: &[&str], oscillator| Options {
+            listen: Some(address(own)),
+            join: join.clone(),
+            time_masters: masters.iter().copied().map(address).collect(),
+            clock_bound: bound.iter().map(|text| (*text).to_owned()).collect(),
+            oscillator,
+            ..Options::default()
+        };
+        let of = |options: Options| {
+            let known = known(&options)?;
+            node(Path::new("d"), "here", options.listen, &options.join, known).map(|node| (node.clock, node.utc))
+        };
+        let (clock, utc) = of(options(2, &[1, 2], &["kernel", "chrony"], None)).expect("valid");
+        assert_eq!((clock, utc.masters), (ClockBound::Utc, vec![NodeId(1), NodeId(2)]));
+        assert_eq!(utc.sources, [Reference::Kernel, Reference::Chrony]);
+        assert!(of(options(3, &[1, 2], &[], None)).is_ok_and(|(_, utc)| utc.sources.is_empty()));
+        assert!(of(options(1, &[1, 2, 3], &[], Some(20))).is_ok_and(|(_, utc)| utc.oscillator.is_some()));
+        for (wrong, reason) in [
+            (options(1, &[1, 2], &[], None), "from where"),
+            (options(1, &[4], &[], None), "masters are members"),
+            (options(1, &[2, 3], &[], Some(20)), "--oscillator"),
+            (options(1, &[1, 2, 3], &[], Some(1_000_000)), "--oscillator"),
+            (options(1, &[], &["noon"], None), "--clock-bound noon"),
+            (Options { cluster_time: true, ..options(1, &[], &["1ms"], None) }, "--cluster-time"),
+        ] {
+            let error = of(wrong).expect_err(reason);
+            assert!(error.contains(reason), "{error}");
         }
     }
 
     #[test]
     fn a_config_file_knows_the_flags_and_nothing_else() {
         let path = Path::new("m.toml");
-        let file = parse(path, "data = \"d\"\nsql = \"127.0.0.1:1\"\nclock-bound = \"1ms\"\n").expect("valid");
+        let file = parse(path, "data = \"d\"\nsql = \"127.0.0.1:1\"\nclock-bound = [\"1ms\"]\n").expect("valid");
         assert_eq!(file.data, Some(PathBuf::from("d")));
-        assert_eq!(file.clock_bound.as_deref(), Some("1ms"));
+        assert_eq!(file.clock_bound, ["1ms"]);
         let error = parse(path, "dat = 1").expect_err("an unknown name");
         assert!(error.starts_with("m.toml: ") && error.contains("dat"), "{error}");
     }

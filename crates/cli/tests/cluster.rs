@@ -152,15 +152,28 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
     sql(&nodes[1], "create table t (id int primary key)");
     sql(&nodes[2], "insert into t values (1)");
     let end = Instant::now() + Duration::from_secs(40);
-    let known = || sql(&nodes[0], "select uncertainty_ns < 100000000 from meridian.clock where state = 'good'");
+    let known = || {
+        sql(
+            &nodes[0],
+            "select uncertainty_ns < 100000000 from meridian.clock where state = 'good' and ahead_ns is null",
+        )
+    };
     while !known().contains('t') {
         assert!(Instant::now() < end, "{}", sql(&nodes[0], "show clock"));
         std::thread::sleep(Duration::from_millis(50));
     }
-    let date = "select latest < timestamptz '2050-01-01 00:00:00+00' from meridian.clock where state = 'good'";
+    let date = "select latest < timestamptz '2050-01-01 00:00:00+00' from meridian.clock where ahead_ns is null";
     assert!(sql(&nodes[0], date).contains('t'), "{}", sql(&nodes[0], "show clock"));
     while !nodes[0].get("/metrics").contains("meridian_clock_offset_seconds{peer=") {
         assert!(Instant::now() < end, "{}", nodes[0].get("/metrics"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(sql(&nodes[0], "select tt_now()").contains("+00\",\""), "{}", sql(&nodes[0], "select tt_now()"));
+    let sure = "select tt_after(now() - interval '1 hour') and tt_before(now() + interval '1 hour')";
+    assert!(sql(&nodes[0], sure).contains('t'), "{}", sql(&nodes[0], "show clock"));
+    // Each node tells what it knows itself.
+    while !sql(&nodes[0], "select count(*) from meridian.clock where state = 'good'").contains('3') {
+        assert!(Instant::now() < end, "{}", sql(&nodes[0], "show clock"));
         std::thread::sleep(Duration::from_millis(50));
     }
     let told = run(&["clock", "status", &nodes[0].url]);
@@ -194,9 +207,44 @@ fn the_doctor_says_what_limits_the_clock_and_a_bound_is_believed_only_if_somebod
         assert!(nodes[0].get("/health").contains("the time is not known"), "{}", nodes[0].get("/health"));
     }
     let refused = run(&["start", "--data", "nowhere", "--clock-bound", "soon"]);
-    assert!(!refused.status.success() && stderr(&refused).contains("`kernel`, or a number"), "{}", stderr(&refused));
+    assert!(!refused.status.success() && stderr(&refused).contains("a number with a unit"), "{}", stderr(&refused));
+    for (flags, why) in [
+        (&["--time-masters", "127.0.0.1:9"][..], "masters are members"),
+        (&["--clock-bound", "/dev/ptp0"], "/dev/ptp0:5us"),
+    ] {
+        let refused = run(&[&["start", "--data", "nowhere"], flags].concat());
+        assert!(!refused.status.success() && stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
     let contradicted = run(&["start", "--data", "nowhere", "--clock-bound", "1ms", "--cluster-time"]);
     assert!(!contradicted.status.success(), "{}", stdout(&contradicted));
+}
+
+/// Two masters that know how good their clocks are, and one that asks them.
+#[test]
+fn time_masters_tell_the_others_what_time_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let addresses = free_addresses(3);
+    let (join, masters) = (addresses.join(","), addresses[..2].join(","));
+    let open = |at: usize| {
+        let bound: &[&str] = if at < 2 { &["--clock-bound", "2ms"] } else { &[] };
+        let flags = ["--listen", &addresses[at], "--join", &join, "--time-masters", &masters];
+        Started::with(&folder.path().join(at.to_string()), &[&flags, bound].concat())
+    };
+    let nodes: Vec<Started> = (0..3).map(open).collect();
+    sql(&nodes[2], "create table t (id int primary key)");
+    let known =
+        "select source from meridian.clock where state = 'good' and ahead_ns is null and uncertainty_ns < 100000000";
+    let end = Instant::now() + Duration::from_secs(20);
+    for (at, source) in
+        ["--clock-bound and time masters", "--clock-bound and time masters", "time masters"].iter().enumerate()
+    {
+        // A node's number is its place in the sorted list.
+        while !sql(&nodes[at], known).contains(source) {
+            assert!(Instant::now() < end, "{}", sql(&nodes[at], "show clock"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert!(nodes[2].get("/metrics").contains("meridian_clock_source_info{source=\"time masters\",state=\""));
 }
 
 #[test]

@@ -53,6 +53,8 @@ fn health_and_metrics_answer_and_sigterm_stops_it() {
         metrics.contains("meridian_pg_statements_total") && metrics.contains("meridian_log_fsyncs_total"),
         "{metrics}"
     );
+    let commits = metrics.lines().find_map(|line| line.strip_prefix("meridian_commit_wait_seconds_count "));
+    assert!(commits.is_some_and(|commits| commits != "0"), "{metrics}");
     assert_eq!(node.terminate(), Some(0));
     let again = Started::on(folder.path());
     let output = run(&["sql", &again.url, "-e", "select id from t"]);

@@ -3,11 +3,6 @@
 //! Each member keeps a logical clock: it never goes back, and runs at the rate of the member's boot clock, give or take what is slewed. Who wants to know the
 //! time bounds the clocks of a majority by round trips, and takes the hull of the bounds.
 //!
-//! ```text
-//!   sent ── Poll ──▶ shown              the other's clock is now within [shown, shown + (now − sent)], give or take the drift
-//!    now ◀── Shown ──┘
-//! ```
-//!
 //! 1. **If a reading ends before another begins, wherever they are, the first one's `earliest` is not above the second one's `latest`.** Two majorities share
 //!    a member. Its clock was above the first one's `earliest`, does not go back, and was below the second one's `latest`.
 //! 2. A member's clock is never beyond what it has reserved durably, so that its next life begins above everything that this one has shown.
@@ -17,6 +12,8 @@
 //! their system clocks, and from then on follow each other.
 
 use crate::bound::{Bound, Drift};
+use crate::question::{Questions, Sample, narrowest};
+use crate::standing::{Standing, WIDE_NS, WIDEST_NS};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
@@ -25,8 +22,6 @@ use std::collections::{BTreeMap, VecDeque};
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 
-/// A member asks the others so often.
-pub const POLL_EVERY_NS: u64 = 200 * MS;
 /// A bound on another's clock is used for so long: so long is everybody silent who may have jumped.
 pub const BOUND_LASTS_NS: u64 = 2 * S;
 /// A logical clock runs faster or slower than its boot clock by at most so much, in billionths. With it, the drift that everybody allows for (200 ppm) covers boot
@@ -38,16 +33,8 @@ const JUMP_NS: u64 = 10 * MS;
 const RESERVE_NS: u64 = 5 * S;
 /// Nobody who is alone is believed to be so far ahead of one's own system clock.
 const FAR_NS: u64 = 3_600 * S;
-/// Wider than that the time is not known.
-const WIDEST_NS: u64 = 10 * S;
 
-/// A question; the answer names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Poll {
-    /// The asker's boot clock.
-    #[n(0)]
-    pub sent: u64,
-}
+pub use crate::question::{POLL_EVERY_NS, Poll};
 
 /// A member's clock, shown to one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -102,27 +89,6 @@ impl Logical {
     }
 }
 
-/// A bound on another's clock.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    sent: u64,
-    heard: u64,
-    value: u64,
-}
-
-impl Sample {
-    fn on(&self, boot_ns: u64, drift: Drift) -> Interval {
-        // It was read after the question was sent, and before the answer was heard.
-        let since = |at| Bound { at, interval: Interval { earliest: self.value, latest: self.value } };
-        Interval {
-            earliest: since(self.heard).on(boot_ns, drift).earliest,
-            latest: since(if broken(Rule::RoundTripIgnored) { self.heard } else { self.sent })
-                .on(boot_ns, drift)
-                .latest,
-        }
-    }
-}
-
 fn middle(interval: Interval) -> u64 {
     interval.earliest + (interval.latest - interval.earliest) / 2
 }
@@ -145,17 +111,6 @@ struct Majority {
     until: u64,
 }
 
-/// How far a reading can be relied on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// No majority has been heard yet.
-    Starting,
-    /// The contract holds.
-    Good,
-    /// A majority's bounds have expired, or lie too far apart: the last ones, widened.
-    Adrift,
-}
-
 /// One member's part.
 #[derive(Clone, Debug)]
 pub struct ClusterClock {
@@ -173,10 +128,7 @@ pub struct ClusterClock {
     silent_until: Option<u64>,
     /// Somebody steady was heard since this one is silent.
     led: bool,
-    /// When questions were sent that are still good for an answer.
-    asked: VecDeque<u64>,
-    /// The newest question that each has answered.
-    answered: BTreeMap<NodeId, u64>,
+    questions: Questions,
     samples: BTreeMap<NodeId, VecDeque<Sample>>,
     /// The hull of the tightest majority, and until when it is good.
     hull: Option<(Bound, u64)>,
@@ -206,8 +158,7 @@ impl ClusterClock {
             jumped_at: boot_ns,
             silent_until: (!alone).then(|| silence(boot_ns)),
             led: false,
-            asked: VecDeque::new(),
-            answered: BTreeMap::new(),
+            questions: Questions::new(BOUND_LASTS_NS),
             samples: BTreeMap::new(),
             hull: None,
         }
@@ -235,9 +186,8 @@ impl ClusterClock {
     /// The questions that are to be asked now.
     pub fn poll(&mut self, boot_ns: u64) -> Vec<(NodeId, Poll)> {
         self.agree(boot_ns);
-        self.asked.retain(|sent| boot_ns.saturating_sub(*sent) < BOUND_LASTS_NS);
-        self.asked.push_back(boot_ns);
-        self.others.iter().map(|other| (*other, Poll { sent: boot_ns })).collect()
+        let poll = self.questions.ask(boot_ns);
+        self.others.iter().map(|other| (*other, poll)).collect()
     }
 
     /// The answer to another's question. The clock is read now: this is to be sent, or forgotten.
@@ -247,12 +197,11 @@ impl ClusterClock {
 
     /// An answer. What was not asked is not heard.
     pub fn hear(&mut self, boot_ns: u64, from: NodeId, shown: Shown) {
-        let newer = self.answered.get(&from).is_none_or(|sent| *sent < shown.sent);
-        if !newer || !self.asked.contains(&shown.sent) || !self.others.contains(&from) {
+        if !self.others.contains(&from) || !self.questions.answered(from, shown.sent) {
             return;
         }
-        self.answered.insert(from, shown.sent);
-        let fresh = Sample { sent: shown.sent, heard: boot_ns, value: shown.value };
+        let told = Interval { earliest: shown.value, latest: shown.value };
+        let fresh = Sample { sent: shown.sent, heard: boot_ns, told };
         let known = self.samples.entry(from).or_default();
         if !shown.steady {
             known.clear(); // It may jump from where it was.
@@ -270,8 +219,12 @@ impl ClusterClock {
     pub fn reading(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
         let (bound, until) = self.hull?;
         let interval = bound.on(boot_ns, self.drift);
-        let good = boot_ns <= until && interval.half_width_ns() <= WIDEST_NS;
-        Some((interval, if good { Standing::Good } else { Standing::Adrift }))
+        let standing = match interval.half_width_ns() {
+            half_width_ns if boot_ns > until || half_width_ns > WIDEST_NS => Standing::Fenced,
+            half_width_ns if half_width_ns > WIDE_NS => Standing::Wide,
+            _ => Standing::Good,
+        };
+        Some((interval, standing))
     }
 
     /// The last hull, for whoever extrapolates by himself, and until when it is good.
@@ -294,12 +247,8 @@ impl ClusterClock {
     fn bound_of(&self, boot_ns: u64, samples: &VecDeque<Sample>) -> Option<(Interval, u64)> {
         let age = |sample: &&Sample| boot_ns.saturating_sub(sample.sent);
         let lasts = |sample: &&Sample| age(sample) < BOUND_LASTS_NS - 3 * POLL_EVERY_NS;
-        let width = |sample: &&Sample| {
-            let Interval { earliest, latest } = sample.on(boot_ns, self.drift);
-            latest - earliest
-        };
         let newest = || samples.back().filter(|newest| age(newest) < BOUND_LASTS_NS);
-        let sample = samples.iter().filter(lasts).min_by_key(width).or_else(newest)?;
+        let sample = narrowest(samples.iter().filter(lasts), boot_ns, self.drift).or_else(newest)?;
         Some((sample.on(boot_ns, self.drift), sample.sent + BOUND_LASTS_NS))
     }
 
@@ -347,7 +296,7 @@ impl ClusterClock {
 
     /// Looks at all bounds again: what the time is, whether to be silent, and which way to slew.
     fn agree(&mut self, boot_ns: u64) {
-        if self.silent_until.is_some_and(|until| boot_ns >= until) && self.answered.len() + 1 >= self.majority {
+        if self.silent_until.is_some_and(|until| boot_ns >= until) && self.questions.answerers() + 1 >= self.majority {
             self.silent_until = None;
         }
         let all = self.tightest(boot_ns, true);

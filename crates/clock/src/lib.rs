@@ -1,13 +1,19 @@
 //! Timestamps, intervals, and where they come from.
 
+pub mod agreement;
+pub mod authority;
 mod bound;
 pub mod cluster;
+pub mod daemon;
 pub mod hybrid;
 mod issuer;
 pub mod oracle;
+pub mod question;
+mod standing;
 mod timestamp;
 
 pub use bound::{Bound, Drift};
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
+pub use standing::Standing;
 pub use timestamp::Timestamp;

@@ -102,6 +102,29 @@ impl Oracle {
     }
 }
 
+/// A coordinator that asks for each timestamp by itself: the paper's strawman (§4). A transaction has started when it asks, so that what the oracle answers
+/// is not before that; it waits for [`Terms::strawman_wait_ns`].
+#[derive(Clone, Copy, Debug)]
+pub struct Strawman {
+    issuer: u32,
+    last: u64,
+}
+
+impl Strawman {
+    /// A coordinator that issues above what its former lives may have issued. `issuer` is never reused.
+    pub fn above(issuer: u32, floor: u64) -> Strawman {
+        Strawman { issuer, last: floor }
+    }
+
+    /// The timestamp that the answer to a transaction's question means; none, if this coordinator has issued a later one meanwhile: it asks again.
+    pub fn stamp(&mut self, answer: Interval) -> Option<Timestamp> {
+        // Moving it up instead would cost the commit wait its bound.
+        let nanos = Some(answer.latest).filter(|latest| *latest > self.last)?;
+        self.last = nanos;
+        Some(Timestamp { nanos, logical: 0, issuer: self.issuer })
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     /// The boot clock before the question left.

@@ -1,6 +1,6 @@
 //! K2's Property 4.1 in small worlds: oracles that are wrong within their bound, coordinators whose timers are slow or fast, questions that take their time.
 
-use meridian_clock::oracle::{Batches, Oracle, Refused, Terms};
+use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
 use meridian_clock::{Drift, Health, Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use rand::{Rng, SeedableRng};
@@ -80,6 +80,37 @@ fn run(seed: u64) -> Result<u32, String> {
 fn a_timestamp_is_between_the_start_and_the_end_of_its_transaction() {
     for seed in 0..30 {
         run(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+/// A question for each transaction: less waiting at the end, and a trip to the oracle at the beginning.
+#[test]
+fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
+    for seed in 0..30 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut oracles: Vec<Oracle> = (0..2).map(|_| Oracle::above(&TERMS, 0)).collect();
+        oracles.iter_mut().for_each(|oracle| oracle.raise_ceiling(u64::MAX));
+        let ppm = [-200, 0, 200][rng.random_range(0..3)];
+        let begin: u64 = 1_700_000_000_000_000_000;
+        let (mut now, mut strawman) = (begin, Strawman::above(7, 0));
+        let (mut last, mut drawn) = (Timestamp::ZERO, 0);
+        while drawn < 2_000 {
+            now += rng.random_range(1..20_000);
+            let start = now;
+            now += rng.random_range(0..500_000);
+            let half_width_ns = TERMS.half_width_ns as i64;
+            let error = rng.random_range(-half_width_ns..=half_width_ns);
+            let shown = Interval::around(now.saturating_add_signed(error), TERMS.half_width_ns);
+            let Ok(answer) = oracles[rng.random_range(0..2)].answer(Reading::at(0, shown)) else { continue };
+            now += rng.random_range(0..500_000);
+            let Some(at) = strawman.stamp(answer) else { continue };
+            drawn += 1;
+            assert!(at > last, "seed {seed}: {at} comes after {last}");
+            last = at;
+            // The wait, by a timer that may be fast.
+            let end = now + TERMS.strawman_wait_ns() * 1_000_000 / (1_000_000 + ppm) as u64;
+            assert!(start < at.nanos && at.nanos <= end, "seed {seed}: {at} is not between {start} and {end}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Reading`] is built from the boot clock (it counts through suspend and never steps), which alone measures timers and time to live, and from what is known
 //! of the time: of a node that is alone, itself; of nodes whose system clocks keep a bound, the system clock, widened by it; of all others, what the
-//! nodes tell each other ([`crate::rounds`]), or what the kernel says at each moment ([`crate::kernel`]).
+//! nodes tell each other, and what sources of UTC say ([`crate::rounds`]).
 //!
 //! Invariants:
 //! 1. Within a process the middle of the interval never goes back on a step of the system clock: that costs freshness, never order.
@@ -26,8 +26,8 @@ pub enum ClockBound {
         /// Half the width of every interval.
         half_width_ns: u64,
     },
-    /// Several nodes: the system clocks are as good as the kernel says at each moment ([`crate::kernel`]).
-    Kernel,
+    /// Several nodes that ask sources of UTC, their own or time masters ([`crate::rounds`]).
+    Utc,
     /// Several nodes that know nothing but what they tell each other.
     Cluster,
 }
@@ -42,7 +42,7 @@ impl ClockBound {
             ClockBound::Alone => "this node alone",
             ClockBound::LOOPBACK => "one machine's clock",
             ClockBound::HalfWidth { .. } => "system clock within --clock-bound",
-            ClockBound::Kernel => "the kernel",
+            ClockBound::Utc => "UTC",
             ClockBound::Cluster => "cluster time",
         }
     }
@@ -136,7 +136,7 @@ impl Clock {
         let (real_ns, half_width_ns) = match self.bound {
             ClockBound::Alone => (self.ahead_ns.load(Ordering::Relaxed) + boot_ns, 0),
             ClockBound::HalfWidth { half_width_ns } => (system_ns(), half_width_ns),
-            ClockBound::Kernel | ClockBound::Cluster => return self.told_at(boot_ns),
+            ClockBound::Utc | ClockBound::Cluster => return self.told_at(boot_ns),
         };
         let real_ns = self.newest.fetch_max(real_ns, Ordering::Relaxed).max(real_ns);
         Reading::at(boot_ns, Interval::around(real_ns, half_width_ns))

@@ -5,7 +5,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use meridian_txn::Age;
-use meridian_txn::locking::{self, Heard, Readable, Request, Site, TransactionId};
+use meridian_txn::locking::{self, Heard, Readable, Request, Site, Spent, TransactionId};
 use std::sync::Arc;
 
 const CHUNK_BYTES: usize = 1 << 20;
@@ -64,6 +64,10 @@ impl Site for Local {
 
     fn is_crowded(&self) -> bool {
         self.home().space().recent_bytes() > RECENT_BYTES
+    }
+
+    fn committed(&self, spent: &Spent) {
+        self.home().plumbing().commit_wait.count(spent.commit_wait_ns);
     }
 
     fn reads_alone(&self) {

@@ -5,6 +5,7 @@
 //!   folder/lock       held while a process uses it
 //!   folder/clock      on cluster time: how far its clock may have been seen
 //!   folder/certificates/   by what members know each other
+//!   folder/oracle     how far its oracle may have answered, if anybody asked it
 //!   folder/log/       the one log of all machines
 //!   folder/store/     the engine
 //! ```
@@ -16,18 +17,18 @@ use crate::clock::{Clock, ClockBound};
 use crate::directory::{Directory, Here, Records};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
-use crate::kernel::Watch;
 use crate::member::Patience;
+use crate::oracle::{self, Service};
 use crate::peers::{Peers, PeersOptions, Receive};
-use crate::plumbing::Plumbing;
+use crate::plumbing::{CommitWait, Plumbing};
 use crate::readers::Readers;
 use crate::resident::Input;
-use crate::rounds::{Offset, Rounds};
+use crate::rounds::{NodeTime, Rounds, Utc};
 use crate::settle::{SettleOptions, Settler, Settles, Shards};
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Health, Reading, Standing, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
 use meridian_mvcc::{Store, StoreError};
@@ -61,6 +62,8 @@ pub struct Options {
     pub listen: Option<String>,
     /// How the node knows the time.
     pub clock: ClockBound,
+    /// On UTC: from whom.
+    pub utc: Utc,
     /// How the node knows the others.
     pub trust: Trust,
     /// The size of a log segment.
@@ -82,6 +85,7 @@ impl Options {
             members: Vec::new(),
             listen: None,
             clock: ClockBound::Alone,
+            utc: Utc::default(),
             trust: Trust::Loopback,
             log_segment_bytes: 32 << 20,
             cache_bytes: 64 << 20,
@@ -131,10 +135,14 @@ pub struct Status {
     pub cluster: u128,
     /// What its clock says.
     pub clock: Reading,
-    /// On cluster time: how far the others' clocks are ahead.
-    pub offsets: Vec<Offset>,
+    /// How well it knows the time.
+    pub standing: Standing,
+    /// What is known of the others' clocks.
+    pub others: Vec<NodeTime>,
     /// Its shards.
     pub shards: Vec<ShardStatus>,
+    /// How many transactions of its sessions were committed, and how long all of them waited for their timestamps to pass.
+    pub commit_wait: (u64, Duration),
     /// What its log did.
     pub log: JournalCounters,
     /// True while the disk has no room for writes.
@@ -150,12 +158,27 @@ struct Inbox {
     directory: Weak<Directory>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     rounds: Option<Arc<Rounds>>,
+    oracle: Arc<Service>,
     me: NodeId,
     incarnation: Incarnation,
 }
 
 impl Receive for Inbox {
-    fn receive(&self, sender: NodeId, life: Incarnation, frame: &[u8]) {
+    fn receive(&self, sender: NodeId, life: Incarnation, frames: &[&[u8]]) {
+        let mut questions = oracle::Batch::default();
+        for frame in frames {
+            if envelope::is(Kind::Oracle, frame) {
+                self.oracle.receive(sender, frame, &mut questions);
+            } else {
+                self.take(sender, life, frame);
+            }
+        }
+        self.oracle.end(sender, &questions);
+    }
+}
+
+impl Inbox {
+    fn take(&self, sender: NodeId, life: Incarnation, frame: &[u8]) {
         if envelope::is(Kind::Transfer, frame) {
             if let Some(transfers) = self.transfers.get() {
                 transfers.receive(sender, frame);
@@ -222,10 +245,9 @@ pub struct Node {
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     certificates: Option<Arc<Certificates>>,
     settler: Settler,
-    /// When the kernel says what time it is.
-    watch: Option<Arc<Watch>>,
-    /// On cluster time.
+    /// Where nodes or sources are asked for the time.
     rounds: Option<Arc<Rounds>>,
+    oracle: Arc<Service>,
     asking: Mutex<Option<std::thread::JoinHandle<()>>>,
     closed: AtomicBool,
     _sweeper: Arc<Sweeper>,
@@ -263,26 +285,24 @@ impl Node {
             journal,
             readers: Readers::start().map_err(thread)?,
             store,
+            commit_wait: CommitWait::default(),
         });
         let (peers, transfers) = (Arc::default(), Arc::default());
+        let others: Vec<NodeId> = addresses.keys().copied().collect();
+        let clock = Arc::clone(&plumbing.clock);
         let rounds = match options.clock {
             ClockBound::Cluster => {
-                let others = members.nodes().into_iter().filter(|node| *node != options.node).collect();
-                let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
+                let folder = options.data.clone();
                 let path = options.data.as_ref().map_or_else(|| "the clock".into(), |folder| folder.join("clock"));
-                let begun = Rounds::begin(others, folder, clock, Arc::clone(&peers));
+                let begun = Rounds::on_cluster_time(others, folder, clock, Arc::clone(&peers));
                 Some(begun.map_err(|error| OpenError::File { path, error })?)
             }
-            ClockBound::Alone | ClockBound::HalfWidth { .. } | ClockBound::Kernel => None,
+            ClockBound::Utc => Some(Rounds::on_utc(options.node, others, &options.utc, clock, Arc::clone(&peers))),
+            ClockBound::Alone | ClockBound::HalfWidth { .. } => None,
         };
-        let watch = match options.clock {
-            ClockBound::Kernel => {
-                let path = || PathBuf::from("the kernel's clock");
-                let started = Watch::start(Arc::clone(&plumbing.clock));
-                Some(started.map_err(|error| OpenError::File { path: path(), error })?)
-            }
-            _ => None,
-        };
+        let of_oracle = |error| OpenError::File { path: "the oracle's ceiling".into(), error };
+        let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
+        let oracle = Service::begin(options.node, folder, clock, Arc::clone(&peers)).map_err(of_oracle)?;
         let here = Here {
             me: options.node,
             incarnation: identity.incarnation,
@@ -315,8 +335,8 @@ impl Node {
             transfers,
             certificates,
             settler,
-            watch,
             rounds,
+            oracle,
             asking: Mutex::default(),
             closed: AtomicBool::new(false),
             _sweeper: sweeper,
@@ -343,8 +363,8 @@ impl Node {
         let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers))?);
         let transfers = Arc::clone(&self.transfers);
         let rounds = self.rounds.clone();
-        let inbox =
-            Inbox { directory, transfers, rounds, me: self.options.node, incarnation: self.identity.incarnation };
+        let (me, incarnation, oracle) = (self.options.node, self.identity.incarnation, Arc::clone(&self.oracle));
+        let inbox = Inbox { directory, transfers, rounds, oracle, me, incarnation };
         let clock = Arc::clone(&self.plumbing.clock);
         let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
         if let Some(rounds) = &self.rounds {
@@ -424,14 +444,29 @@ impl Node {
         self.plumbing.clock.now()
     }
 
-    /// On cluster time: how far others are ahead.
-    pub fn offsets(&self) -> Vec<Offset> {
-        self.rounds.as_ref().map(|rounds| rounds.offsets()).unwrap_or_default()
+    /// How well the node knows the time, and from whom.
+    pub fn standing(&self) -> (Standing, &str) {
+        let by_itself = match self.now().health {
+            Health::Good => Standing::Good,
+            Health::Fenced => Standing::Fenced,
+        };
+        let alone = || (by_itself, self.options.clock.name());
+        self.rounds.as_ref().map_or_else(alone, |rounds| rounds.standing())
+    }
+
+    /// What is known of the others' clocks.
+    pub fn other_times(&self) -> Vec<NodeTime> {
+        self.rounds.as_ref().map(|rounds| rounds.others()).unwrap_or_default()
     }
 
     /// At the first member of a cluster with certificates: the file that the others are given once.
     pub fn token_file(&self) -> Option<PathBuf> {
         self.certificates.as_ref().and_then(|certificates| certificates.token_file())
+    }
+
+    /// The node's oracle and timestamp authority, and those of others.
+    pub fn oracle(&self) -> &Arc<Service> {
+        &self.oracle
     }
 
     /// How the node knows the time.
@@ -458,8 +493,10 @@ impl Node {
             incarnation: self.identity.incarnation.0,
             cluster: self.identity.cluster,
             clock: self.plumbing.clock.now(),
-            offsets: self.offsets(),
+            standing: self.standing().0,
+            others: self.other_times(),
             shards: shards.collect(),
+            commit_wait: self.plumbing.commit_wait.read(),
             log: self.plumbing.journal.counters(),
             disk_full: self.plumbing.journal.is_full(),
             to_meet: self.identity.to_meet(),
@@ -498,12 +535,10 @@ impl Node {
         if let Some(transfers) = self.transfers.get() {
             transfers.stop();
         }
-        if let Some(watch) = &self.watch {
-            watch.stop();
-        }
         if let Some(rounds) = &self.rounds {
             rounds.stop();
         }
+        self.oracle.stop();
         if let Some(asking) = self.asking.lock().take() {
             let _ = asking.join();
         }

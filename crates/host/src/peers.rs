@@ -68,8 +68,8 @@ pub struct PeersOptions {
 
 /// Whoever takes in frames. Called on the thread of the connection.
 pub trait Receive: Send + Sync {
-    /// A frame came from this life of a node.
-    fn receive(&self, from: NodeId, life: Incarnation, frame: &[u8]);
+    /// These frames came with one read from this life of a node.
+    fn receive(&self, from: NodeId, life: Incarnation, frames: &[&[u8]]);
 }
 
 /// The links of a node.
@@ -577,11 +577,22 @@ impl Peers {
         let mut start = 0;
         let mut chunk = vec![0; 64 << 10];
         loop {
-            while let Some(frame) = next_frame(&bytes[start..], self.options.frame_bytes)? {
-                if self.options.identity.admitted() {
-                    receive.receive(from, life, frame);
+            let mut frames = Vec::new();
+            let damaged = loop {
+                match next_frame(&bytes[start..], self.options.frame_bytes) {
+                    Ok(Some(frame)) => {
+                        start += HEADER_BYTES + frame.len();
+                        frames.push(frame);
+                    }
+                    Ok(None) => break None,
+                    Err(why) => break Some(why),
                 }
-                start += HEADER_BYTES + frame.len();
+            };
+            if !frames.is_empty() && self.options.identity.admitted() {
+                receive.receive(from, life, &frames);
+            }
+            if let Some(why) = damaged {
+                return Err(why);
             }
             bytes.drain(..start);
             start = 0;
@@ -644,8 +655,10 @@ mod tests {
 
     struct Heard(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
     impl Receive for Heard {
-        fn receive(&self, from: NodeId, _: Incarnation, frame: &[u8]) {
-            let _ = self.0.lock().send((from, frame.to_vec()));
+        fn receive(&self, from: NodeId, _: Incarnation, frames: &[&[u8]]) {
+            for frame in frames {
+                let _ = self.0.lock().send((from, frame.to_vec()));
+            }
         }
     }
 

@@ -6,6 +6,8 @@ use crate::readers::Readers;
 use crate::timers::Timers;
 use meridian_mvcc::Store;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The time, the timers, the log and the engine of a node.
 pub struct Plumbing {
@@ -19,4 +21,26 @@ pub struct Plumbing {
     pub readers: Readers,
     /// The engine.
     pub store: Arc<dyn Store>,
+    /// What clocks cost the transactions of this node.
+    pub commit_wait: CommitWait,
+}
+
+/// Commits, and how long they waited for their timestamps to have surely passed.
+#[derive(Debug, Default)]
+pub struct CommitWait {
+    commits: AtomicU64,
+    waited_ns: AtomicU64,
+}
+
+impl CommitWait {
+    /// One more.
+    pub fn count(&self, waited_ns: u64) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
+    }
+
+    /// How many, and how long all of them together.
+    pub fn read(&self) -> (u64, Duration) {
+        (self.commits.load(Ordering::Relaxed), Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed)))
+    }
 }

@@ -1,16 +1,21 @@
-//! Rounds of questions: how nodes on cluster time find out what time it is.
+//! Rounds of questions: how nodes find out what time it is.
 //!
-//! A thread asks all others every so often; answers come on the threads of the connections, and are read against the clock there, so that a bound is as wide as
-//! what the network and both threads took. What was shown of this node's clock is reserved in the folder first (`clock`, an anchor; see
-//! [`meridian_clock::cluster`]).
+//! A thread asks this node's own sources and other nodes every so often; answers come on the threads of the connections, and are read against the clock there, so
+//! that a bound is as wide as what the network and both threads took. On cluster time all members are asked, and what was shown of this node's clock is reserved in
+//! the folder first (`clock`, an anchor; see [`meridian_clock::cluster`]); on UTC the time masters are ([`meridian_clock::daemon`]).
 
 use crate::clock::{Clock, boot_ns, system_ns};
 use crate::peers::Peers;
-use meridian_clock::cluster::{Anchor, ClusterClock, POLL_EVERY_NS, Poll, Shown, Standing};
+use crate::sources::{Reference, Source};
+use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
+use meridian_clock::daemon::{Daemon, Told, Voice};
+use meridian_clock::question::{POLL_EVERY_NS, Poll};
+use meridian_clock::{Bound, Drift, Interval, Standing};
 use meridian_machine::NodeId;
 use meridian_systems::envelope::{self, Kind};
 use minicbor::{Decode, Encode};
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +23,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"meridian clock\n\0";
+/// How long another node's word on its own clock is worth showing.
+const VIEW_LASTS_NS: u64 = 3_000_000_000;
+
+/// A source that said nothing is asked again after so many rounds.
+const PATIENCE_ROUNDS: u64 = 25;
 
 /// What nodes say about time.
 #[derive(Encode, Decode)]
@@ -26,39 +36,143 @@ enum Word {
     Poll(#[n(0)] Poll),
     #[n(1)]
     Shown(#[n(0)] Shown),
+    #[n(2)]
+    Told(#[n(0)] Told),
+    #[n(3)]
+    View(#[n(0)] View),
 }
 
-/// What is known of another node's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offset {
+/// What a node says of its own clock, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct View {
+    #[n(0)]
+    standing: u8,
+    #[n(1)]
+    interval: Option<Interval>,
+    #[n(2)]
+    source: String,
+}
+
+/// Where UTC comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Utc {
+    /// This node's own sources.
+    pub sources: Vec<Reference>,
+    /// The time masters, perhaps with this node among them.
+    pub masters: Vec<NodeId>,
+    /// This node is a master by its own oscillator, which drifts by no more than that.
+    pub oscillator: Option<Drift>,
+}
+
+impl Utc {
+    /// In words.
+    fn name(&self, me: NodeId) -> String {
+        let mut names: Vec<String> = self.sources.iter().map(Reference::to_string).collect();
+        if self.oscillator.is_some() {
+            names.push("this machine's oscillator".into());
+        }
+        if self.masters.iter().any(|master| *master != me) {
+            names.push("time masters".into());
+        }
+        names.join(" and ")
+    }
+}
+
+/// What is known of a node's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTime {
     /// The node.
     pub node: NodeId,
-    /// By how much it is ahead of this one, as far as is known.
+    /// By how much its clock is ahead of this one's, as far as is known.
     pub ahead_ns: Option<i64>,
+    /// What it said last of itself, if that was lately: how well it knows the time, where it lay then, and from whom it knows.
+    pub view: Option<(Standing, Option<Interval>, String)>,
+    /// It contradicts what the others prove, and is not believed.
+    pub demoted: bool,
 }
 
-/// A node's part in cluster time.
+/// A node's part in finding out the time.
 pub struct Rounds {
     state: Mutex<State>,
     stopped: Condvar,
     clock: Arc<Clock>,
     peers: Arc<OnceLock<Arc<Peers>>>,
     others: Vec<NodeId>,
+    sources: Vec<Reference>,
+    name: String,
     boot: u64,
     /// Where the anchor is kept; nowhere for a node that keeps nothing, whose next life is a stranger anyway.
     folder: Option<PathBuf>,
 }
 
+enum Keeper {
+    Cluster(ClusterClock),
+    Utc(Daemon),
+}
+
 struct State {
-    cluster: ClusterClock,
+    keeper: Keeper,
     standing: Standing,
+    demoted: Vec<Voice>,
+    /// Why each source says nothing.
+    silent: Vec<Option<String>>,
+    views: BTreeMap<NodeId, (u64, View)>,
     stopped: bool,
     complained: bool,
 }
 
+impl Keeper {
+    fn poll(&mut self, boot_ns: u64) -> Vec<(NodeId, Poll)> {
+        match self {
+            Keeper::Cluster(cluster) => cluster.poll(boot_ns),
+            Keeper::Utc(daemon) => daemon.poll(boot_ns),
+        }
+    }
+
+    fn answer(&self, boot_ns: u64, poll: Poll) -> Word {
+        match self {
+            Keeper::Cluster(cluster) => Word::Shown(cluster.show(boot_ns, poll)),
+            Keeper::Utc(daemon) => Word::Told(daemon.tell(boot_ns, poll)),
+        }
+    }
+
+    /// What is known, and until when it may be relied on.
+    fn known(&self, boot_ns: u64) -> Option<(Bound, u64)> {
+        match self {
+            Keeper::Cluster(cluster) => cluster.hull(),
+            Keeper::Utc(daemon) => daemon.known(boot_ns),
+        }
+    }
+
+    fn reading(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
+        match self {
+            Keeper::Cluster(cluster) => cluster.reading(boot_ns),
+            Keeper::Utc(daemon) => daemon.reading(boot_ns),
+        }
+    }
+
+    fn standing(&self, boot_ns: u64) -> Standing {
+        self.reading(boot_ns).map_or(Standing::Starting, |(_, standing)| standing)
+    }
+
+    fn offset_ns(&self, boot_ns: u64, node: NodeId) -> Option<i64> {
+        match self {
+            Keeper::Cluster(cluster) => cluster.offset_ns(boot_ns, node),
+            Keeper::Utc(daemon) => daemon.offset_ns(boot_ns, node),
+        }
+    }
+
+    fn demoted(&self) -> &[Voice] {
+        match self {
+            Keeper::Cluster(_) => &[],
+            Keeper::Utc(daemon) => daemon.demoted(),
+        }
+    }
+}
+
 impl Rounds {
-    /// Begins a life.
-    pub fn begin(
+    /// Begins a life on cluster time.
+    pub fn on_cluster_time(
         others: Vec<NodeId>,
         folder: Option<PathBuf>,
         clock: Arc<Clock>,
@@ -70,18 +184,59 @@ impl Rounds {
         };
         let boot = boot()?;
         let cluster = ClusterClock::begin(others.clone(), boot, boot_ns(), system_ns(), anchor);
-        let state = State { cluster, standing: Standing::Starting, stopped: false, complained: false };
+        let name = clock.bound().name().to_owned();
+        Ok(Rounds::new(Keeper::Cluster(cluster), others, Vec::new(), name, boot, folder, clock, peers))
+    }
+
+    /// Begins a life on UTC.
+    pub fn on_utc(
+        me: NodeId,
+        others: Vec<NodeId>,
+        utc: &Utc,
+        clock: Arc<Clock>,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+    ) -> Arc<Rounds> {
+        let masters = utc.masters.iter().copied().filter(|master| *master != me).collect();
+        let daemon = match utc.oscillator {
+            Some(drift) => Daemon::with_oscillator(masters, drift),
+            None => Daemon::new(masters, !utc.sources.is_empty()),
+        };
+        Rounds::new(Keeper::Utc(daemon), others, utc.sources.clone(), utc.name(me), 0, None, clock, peers)
+    }
+
+    fn new(
+        keeper: Keeper,
+        others: Vec<NodeId>,
+        sources: Vec<Reference>,
+        name: String,
+        boot: u64,
+        folder: Option<PathBuf>,
+        clock: Arc<Clock>,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+    ) -> Arc<Rounds> {
+        let state = State {
+            keeper,
+            standing: Standing::Starting,
+            demoted: Vec::new(),
+            silent: vec![None; sources.len()],
+            views: BTreeMap::new(),
+            stopped: false,
+            complained: false,
+        };
         let (state, stopped) = (Mutex::new(state), Condvar::new());
-        Ok(Arc::new(Rounds { state, stopped, clock, peers, others, boot, folder }))
+        Arc::new(Rounds { state, stopped, clock, peers, others, sources, name, boot, folder })
     }
 
     /// Starts the thread that asks.
     pub fn start(self: &Arc<Self>) -> io::Result<std::thread::JoinHandle<()>> {
         let this = Arc::clone(self);
         std::thread::Builder::new().name("time".into()).spawn(move || {
-            loop {
+            let mut sources: Vec<Box<dyn Source>> = this.sources.iter().map(Reference::open).collect();
+            for round in 0.. {
+                this.consult(round, &mut sources);
                 this.ask();
                 this.reserve();
+                this.tell_view();
                 let mut state = this.state.lock();
                 if !state.stopped {
                     this.stopped.wait_for(&mut state, Duration::from_nanos(POLL_EVERY_NS));
@@ -105,24 +260,50 @@ impl Rounds {
         match envelope::read::<Word>(Kind::Time, frame) {
             Ok(Word::Poll(poll)) => {
                 let state = self.state.lock();
-                let shown = state.cluster.show(boot_ns(), poll);
+                let answer = state.keeper.answer(boot_ns(), poll);
                 drop(state);
-                self.say(from, &Word::Shown(shown));
+                self.say(from, &answer);
             }
             Ok(Word::Shown(shown)) => {
                 let mut state = self.state.lock();
-                state.cluster.hear(boot_ns(), from, shown);
-                self.publish(&mut state);
+                if let Keeper::Cluster(cluster) = &mut state.keeper {
+                    cluster.hear(boot_ns(), from, shown);
+                    self.publish(&mut state);
+                }
             }
+            Ok(Word::Told(told)) => {
+                let mut state = self.state.lock();
+                if let Keeper::Utc(daemon) = &mut state.keeper {
+                    daemon.hear(boot_ns(), from, told);
+                    self.publish(&mut state);
+                }
+            }
+            Ok(Word::View(view)) if view.source.len() < 1_000 => {
+                self.state.lock().views.insert(from, (boot_ns(), view));
+            }
+            Ok(Word::View(_)) => {}
             Err(why) => tracing::warn!(%from, %why, "dropped a frame about time"),
         }
     }
 
-    /// How far others are ahead.
-    pub fn offsets(&self) -> Vec<Offset> {
+    /// How well the time is known, and by whom.
+    pub fn standing(&self) -> (Standing, &str) {
+        (self.state.lock().keeper.standing(boot_ns()), &self.name)
+    }
+
+    /// What is known of the others' clocks.
+    pub fn others(&self) -> Vec<NodeTime> {
         let (state, boot_ns) = (self.state.lock(), boot_ns());
-        let offset = |node: &NodeId| Offset { node: *node, ahead_ns: state.cluster.offset_ns(boot_ns, *node) };
-        self.others.iter().map(offset).collect()
+        let of =
+            |node: &NodeId| NodeTime {
+                node: *node,
+                ahead_ns: state.keeper.offset_ns(boot_ns, *node),
+                view: state.views.get(node).filter(|(at, _)| boot_ns.saturating_sub(*at) < VIEW_LASTS_NS).and_then(
+                    |(_, view)| Some((Standing::of_number(view.standing)?, view.interval, view.source.clone())),
+                ),
+                demoted: state.keeper.demoted().contains(&Voice::Master(*node)),
+            };
+        self.others.iter().map(of).collect()
     }
 
     fn say(&self, to: NodeId, word: &Word) {
@@ -132,30 +313,67 @@ impl Rounds {
         }
     }
 
+    /// Asks this node's own sources. That may take long, and nobody waits for it.
+    fn consult(&self, round: u64, sources: &mut [Box<dyn Source>]) {
+        for (number, source) in sources.iter_mut().enumerate() {
+            if self.state.lock().silent[number].is_some() && !round.is_multiple_of(PATIENCE_ROUNDS) {
+                continue;
+            }
+            let said = source.ask();
+            let mut state = self.state.lock();
+            let silent = said.as_ref().err().cloned();
+            if state.silent[number].is_some() != silent.is_some() {
+                let source = &self.sources[number];
+                match &silent {
+                    Some(why) => tracing::warn!(%source, why, "does not tell the time"),
+                    None => tracing::info!(%source, "tells the time"),
+                }
+            }
+            state.silent[number] = silent;
+            if let (Ok(said), Keeper::Utc(daemon)) = (said, &mut state.keeper) {
+                daemon.refer(boot_ns(), number, said.bound());
+                self.publish(&mut state);
+            }
+        }
+    }
+
     fn ask(&self) {
         let polls = {
             let mut state = self.state.lock();
-            let polls = state.cluster.poll(boot_ns());
+            let polls = state.keeper.poll(boot_ns());
             self.publish(&mut state);
             polls
         };
         polls.into_iter().for_each(|(to, poll)| self.say(to, &Word::Poll(poll)));
     }
 
+    /// Tells the others how this node's clock is: nobody decides anything by it.
+    fn tell_view(&self) {
+        let (standing, interval) = {
+            let (state, boot_ns) = (self.state.lock(), boot_ns());
+            let reading = state.keeper.reading(boot_ns);
+            (reading.map_or(Standing::Starting, |(_, standing)| standing), reading.map(|(interval, _)| interval))
+        };
+        let view = View { standing: standing.number(), interval, source: self.name.clone() };
+        self.others.iter().for_each(|other| self.say(*other, &Word::View(view.clone())));
+    }
+
     /// Makes durable what may be shown next. Without room on the disk the clock is shown to nobody once the last reserve is used up.
     fn reserve(&self) {
         let anchor = {
             let (state, boot_ns) = (self.state.lock(), boot_ns());
-            if !state.cluster.wants_reserve(boot_ns) {
-                return;
+            match &state.keeper {
+                Keeper::Cluster(cluster) if cluster.wants_reserve(boot_ns) => cluster.anchor(self.boot, boot_ns),
+                _ => return,
             }
-            state.cluster.anchor(self.boot, boot_ns)
         };
         let written = self.folder.as_ref().map_or(Ok(()), |folder| write(folder, &anchor));
         let mut state = self.state.lock();
         match written {
             Ok(()) => {
-                state.cluster.reserved(boot_ns(), &anchor);
+                if let Keeper::Cluster(cluster) = &mut state.keeper {
+                    cluster.reserved(boot_ns(), &anchor);
+                }
                 state.complained = false;
                 self.publish(&mut state);
             }
@@ -169,16 +387,39 @@ impl Rounds {
 
     /// Tells readers what is known now, and whoever watches when that changes.
     fn publish(&self, state: &mut State) {
-        let Some((bound, until)) = state.cluster.hull() else { return };
-        let standing = state.cluster.reading(boot_ns()).map_or(Standing::Starting, |(_, standing)| standing);
-        // A hull that is too wide is not good either.
-        self.clock.tell(bound, if standing == Standing::Good { until } else { 0 });
-        if std::mem::replace(&mut state.standing, standing) != standing {
-            let half_width_us = bound.interval.half_width_ns() / 1_000;
-            match standing {
-                Standing::Good => tracing::info!(half_width_us, "the time is known"),
-                _ => tracing::warn!(half_width_us, "the time is not known: too few nodes have answered"),
+        let boot_ns = boot_ns();
+        let Some((bound, until)) = state.keeper.known(boot_ns) else { return };
+        let standing = state.keeper.standing(boot_ns);
+        self.clock.tell(bound, if standing.is_usable() { until } else { 0 });
+        if state.demoted != state.keeper.demoted() {
+            state.demoted = state.keeper.demoted().to_vec();
+            for voice in &state.demoted {
+                match voice {
+                    Voice::Own => tracing::warn!("this node's own source contradicts the others, and is not believed"),
+                    Voice::Master(node) => {
+                        tracing::warn!(%node, "this time master contradicts the others, and is not believed")
+                    }
+                }
             }
+        }
+        let before = std::mem::replace(&mut state.standing, standing);
+        if before != standing {
+            let half_width_us = bound.on(boot_ns, Drift::WORST).half_width_ns() / 1_000;
+            match (standing.is_usable(), before.is_usable()) {
+                (true, false) => tracing::info!(half_width_us, %standing, "the time is known"),
+                (false, true) => tracing::warn!(half_width_us, "the time is not known: {}", self.why(state, boot_ns)),
+                _ => tracing::info!(half_width_us, %standing, "the time is known, in another way than before"),
+            }
+        }
+    }
+
+    fn why(&self, state: &State, boot_ns: u64) -> &'static str {
+        match &state.keeper {
+            Keeper::Cluster(_) => "too few nodes have answered",
+            Keeper::Utc(daemon) if daemon.is_evicted(boot_ns) => {
+                "this machine's clock and the others' contradict each other"
+            }
+            Keeper::Utc(_) => "those who tell it contradict each other, or have been silent for too long",
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Three nodes in one process, over TCP.
 
 use futures::executor::block_on;
-use meridian_clock::Health;
+use meridian_clock::{Health, Standing};
 use meridian_host::clock::ClockBound;
 use meridian_host::member::Patience;
 use meridian_host::node::{DatabaseError, Node, Options};
-use meridian_host::rounds::Offset;
+use meridian_host::rounds::{NodeTime, Utc};
 use meridian_host::settle::SettleOptions;
+use meridian_host::sources::Reference;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
@@ -251,9 +252,12 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     }
     insist(|| {
         let status = nodes[0].as_ref().unwrap().status();
-        let near = |offset: &Offset| offset.ahead_ns.is_some_and(|ahead| ahead.abs() < 20_000_000);
-        let all = status.offsets.len() == 2 && status.offsets.iter().all(near);
-        if all { Ok(()) } else { Err(format!("{:?}", status.offsets)) }
+        let near = |other: &NodeTime| {
+            let knows = other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good);
+            knows && other.ahead_ns.is_some_and(|ahead| ahead.abs() < 20_000_000)
+        };
+        let all = status.others.len() == 2 && status.others.iter().all(near);
+        if all { Ok(()) } else { Err(format!("{:?}", status.others)) }
     });
     // A majority is enough, and a node that comes back is let in again.
     nodes[1] = None;
@@ -272,4 +276,39 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     let nodes: Vec<Arc<Node>> = (1..=3).map(open).collect();
     assert_eq!(get(&nodes[2], "k").as_deref(), Some("2"));
     assert!(nodes[1].status().clock.interval.latest > before);
+}
+
+/// Two time masters, and a node that asks them.
+#[test]
+fn time_masters_tell_the_others_what_time_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let masters = vec![NodeId(1), NodeId(2)];
+    let open = |node: u32| {
+        let sources = if node < 3 { vec![Reference::Within(1_000_000)] } else { Vec::new() };
+        let utc = Utc { sources, masters: masters.clone(), oscillator: None };
+        let (node, clock) = (NodeId(node), ClockBound::Utc);
+        let options = Options { node, members: members.clone(), clock, utc, patience: hasty(), ..Options::alone() };
+        Node::open(options.at(folder.path().join(node.0.to_string()))).unwrap()
+    };
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
+    put(nodes[2].as_ref().unwrap(), "k", "1");
+    let standing = |node: &Node, wanted: Standing| {
+        insist(|| {
+            let (standing, source) = node.standing();
+            if standing == wanted { Ok(()) } else { Err(format!("{standing} by {source}")) }
+        });
+    };
+    for node in nodes.iter().flatten() {
+        standing(node, Standing::Good);
+        assert!(node.now().interval.half_width_ns() < 10_000_000, "{}", node.now().interval);
+    }
+    assert_eq!(nodes[0].as_ref().unwrap().standing().1, "system clock within --clock-bound and time masters");
+    nodes[0] = None;
+    put(nodes[2].as_ref().unwrap(), "k", "2");
+    // Without any master the time goes on, and is a little less certain with every second.
+    nodes[1] = None;
+    let last = nodes[2].as_ref().unwrap();
+    standing(last, Standing::FreeRunning);
+    assert_eq!(last.now().health, Health::Good);
 }

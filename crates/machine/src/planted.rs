@@ -63,6 +63,10 @@ pub enum Rule {
     FewClocksAreEnough,
     /// What a clock has done since the question was sent is not allowed for (cluster time).
     RoundTripIgnored,
+    /// The narrowest interval is believed, and not what most agree on (time masters).
+    NarrowestIsBelieved,
+    /// A node does not notice that its own clock breaks the bound (time masters).
+    OwnRateUnchecked,
     /// A batch of timestamps is void by a timer that may be slow (Trap A.1-A).
     TtlByASlowTimer,
     /// A batch is void so long after it was answered, and not after it was asked for (Trap A.1-A1).
@@ -105,6 +109,9 @@ impl Rule {
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 4] =
         [Rule::ClockJumpsAloud, Rule::ClockFloorForgotten, Rule::FewClocksAreEnough, Rule::RoundTripIgnored];
+
+    /// Those of time masters (`clock/tests/masters.rs`).
+    pub const OF_MASTERS: [Rule; 3] = [Rule::RoundTripIgnored, Rule::NarrowestIsBelieved, Rule::OwnRateUnchecked];
 
     /// Those of batches of timestamps (`clock/tests/batches.rs`).
     pub const OF_BATCHES: [Rule; 4] =

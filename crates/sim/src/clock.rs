@@ -1,8 +1,8 @@
 //! Clocks of nodes: true time is the world's; each node is wrong by something, and says by how much at most. On cluster time none knows what time it is: then
 //! its boot clock runs at a rate of its own, its system clock is asked once, and the rest is what nodes tell each other.
 
-use meridian_clock::cluster::{Anchor, ClusterClock, Poll, Shown, Standing};
-use meridian_clock::{Health, Interval, Reading};
+use meridian_clock::cluster::{Anchor, ClusterClock, Poll, Shown};
+use meridian_clock::{Health, Interval, Reading, Standing};
 use meridian_machine::NodeId;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl NodeClock {
             let cluster = cluster.lock();
             let read = cluster.clock.as_ref().and_then(|clock| clock.reading(boot_ns));
             let (interval, standing) = read.unwrap_or((Interval::ANY, Standing::Starting));
-            let health = if standing == Standing::Good { Health::Good } else { Health::Fenced };
+            let health = if standing.is_usable() { Health::Good } else { Health::Fenced };
             return Reading { boot_ns, interval, health };
         }
         let mut course = self.course.lock();

@@ -1,9 +1,11 @@
 //! Functions of values.
 
+use crate::datetime::timestamp_from_text;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
 use crate::number;
+use crate::system;
 use crate::types::Type;
 use md5::Digest;
 use rust_decimal::RoundingStrategy;
@@ -43,12 +45,16 @@ pub(crate) enum Function {
     CurrentSchema,
     CurrentUser,
     PgBackendPid,
+    TtNow,
+    TtAfter,
+    TtBefore,
 }
 
 /// The function of a name, with the type of its result for arguments of these types.
 pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)> {
     use Function::*;
     let first = args.first().copied().flatten();
+    let moment = first.is_none_or(|ty| ty == Type::TimestampTz || ty == Type::Text);
     let number = first.filter(|ty| ty.is_number()).unwrap_or(Type::Float8).base();
     let exact = if number == Type::Float8 { Type::Float8 } else { Type::Numeric(None) };
     Some(match (name, args.len()) {
@@ -83,6 +89,9 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
         ("current_schema", 0) => (CurrentSchema, Type::Text),
         ("current_user" | "session_user" | "user" | "current_role", 0) => (CurrentUser, Type::Text),
         ("pg_backend_pid", 0) => (PgBackendPid, Type::Int4),
+        ("tt_now", 0) => (TtNow, Type::Text),
+        ("tt_after", 1) if moment => (TtAfter, Type::Bool),
+        ("tt_before", 1) if moment => (TtBefore, Type::Bool),
         _ => return None,
     })
 }
@@ -113,6 +122,16 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
         CurrentUser => return Ok(Datum::text(&scope.session.user)),
         RandomUuid => return Ok(Datum::Uuid(uuid::Uuid::new_v4())),
         PgBackendPid => return Ok(Datum::Int4(scope.session.pid)),
+        TtNow => return Ok(Datum::text(&system::tt_now(scope.session)?)),
+        TtAfter | TtBefore => {
+            let at = match args {
+                [Datum::TimestampTz(at)] => *at,
+                [Datum::Text(text)] => timestamp_from_text(text, true)?,
+                _ => return Ok(Datum::Null),
+            };
+            let (earliest, latest) = system::interval_now(scope.session)?;
+            return Ok(Datum::Bool(if function == TtAfter { at < earliest } else { at > latest }));
+        }
         _ => {}
     }
     if args.iter().any(Datum::is_null) {

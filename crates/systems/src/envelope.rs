@@ -23,6 +23,8 @@ pub enum Kind {
     Transfer = 2,
     /// Hosts that ask each other what time it is.
     Time = 3,
+    /// Hosts that ask an oracle or an authority for timestamps.
+    Oracle = 4,
 }
 
 /// A message between machines, with who it is from and for.

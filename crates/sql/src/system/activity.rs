@@ -48,6 +48,10 @@ pub trait Surroundings: Send + Sync {
     fn waits(&self) -> Vec<Waiting> {
         Vec::new()
     }
+    /// The earliest and the latest that it can be now, in nanoseconds since 1970, if that is known.
+    fn interval(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// This node's clock, and what it knows of others'.
     fn clocks(&self) -> Vec<ClockFact> {
         Vec::new()

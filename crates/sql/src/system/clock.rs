@@ -1,19 +1,21 @@
-//! What time it is here, how surely, and how far others are from it: `SHOW CLOCK` and `meridian.clock`.
+//! What time it is here, how surely, and how far others are from it: `SHOW CLOCK`, `meridian.clock`, and the functions
+//! `tt_now()`, `tt_after(t)` and `tt_before(t)`.
 
 use super::{Rows, Value, World, Writer};
-use crate::datetime::from_unix_ns;
+use crate::datetime::{from_unix_ns, timestamp_to_text};
+use crate::error::SqlError;
 use crate::expr::Facts;
 
 /// A node's clock, as this node knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockFact {
     /// The node.
     pub node: u32,
-    /// `good`, `starting` or `fenced`; nothing of other nodes.
+    /// How well it knows the time: `good`, `fenced` …; of another node, if it said so lately.
     pub state: Option<&'static str>,
-    /// Where the time comes from; nothing of other nodes.
-    pub source: Option<&'static str>,
-    /// The earliest and the latest that it can be, in nanoseconds since 1970, if it is known.
+    /// Where the time comes from.
+    pub source: Option<String>,
+    /// The earliest and the latest that it can be, in nanoseconds since 1970, if it is known; of another node, when it said so.
     pub interval: Option<(u64, u64)>,
     /// By how much the node's clock is ahead of this one's, if that was measured.
     pub ahead_ns: Option<i64>,
@@ -23,16 +25,19 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
     (name == "clock").then_some(clock as Rows)
 }
 
+/// In microseconds, rounded outwards.
+fn outwards((earliest, latest): (u64, u64)) -> (i64, i64) {
+    (from_unix_ns(earliest), from_unix_ns(latest.saturating_add(999)))
+}
+
 pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
-    for fact in facts(world.facts) {
-        // Rounded outwards.
-        let (earliest, latest) = fact.interval.unzip();
-        let earliest = earliest.map(from_unix_ns);
-        let latest = latest.map(|latest| from_unix_ns(latest.saturating_add(999)));
+    let facts = world.facts.surroundings().map_or_else(Vec::new, |around| around.clocks());
+    for fact in &facts {
+        let (earliest, latest) = fact.interval.map(outwards).unzip();
         out.row(&[
             ("node", fact.node.into()),
             ("state", fact.state.into()),
-            ("source", fact.source.into()),
+            ("source", fact.source.as_deref().into()),
             ("earliest", earliest.map_or(Value::Null, Value::Time)),
             ("latest", latest.map_or(Value::Null, Value::Time)),
             ("uncertainty_ns", fact.interval.map(|(earliest, latest)| ((latest - earliest) / 2) as i64).into()),
@@ -41,6 +46,20 @@ pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn facts(facts: &Facts) -> Vec<ClockFact> {
-    facts.surroundings().map_or_else(Vec::new, |around| around.clocks())
+/// `TT.now()` (Spanner, table 1), in microseconds since 2000.
+pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
+    let known = facts.surroundings().and_then(|around| around.interval());
+    known.map(outwards).ok_or_else(|| {
+        SqlError::new("55000", "the time is not known").hint("SHOW CLOCK and `meridian clock doctor` tell more.")
+    })
+}
+
+/// The same, as PostgreSQL prints a `tstzrange`.
+pub(crate) fn tt_now(facts: &Facts) -> Result<String, SqlError> {
+    let (earliest, latest) = interval_now(facts)?;
+    let mut text = "[\"".to_owned();
+    timestamp_to_text(earliest, true, &mut text);
+    text += "\",\"";
+    timestamp_to_text(latest, true, &mut text);
+    Ok(text + "\"]")
 }

@@ -21,6 +21,7 @@ mod layout;
 pub(crate) use activity::Seat;
 pub use activity::{Sessions, Surroundings, TransactionName, Waiting};
 pub use clock::ClockFact;
+pub(crate) use clock::{interval_now, tt_now};
 pub use describe::{Catalog, SystemFunction};
 
 use crate::catalog::{ColumnDef, Table};

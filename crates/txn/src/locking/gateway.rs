@@ -250,7 +250,11 @@ impl<S: Site> Session<S> {
     async fn decide(self: Box<Self>) -> Outcome {
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
+        let site = Arc::clone(&self.site);
         let (outcome, spent) = self.ask_to_commit().await;
+        if let Outcome::Committed { .. } = outcome {
+            site.committed(&spent);
+        }
         if let Some(timings) = timings {
             timings.note(|times| {
                 times.commit_ns = timings.elapsed_ns() - began_ns;

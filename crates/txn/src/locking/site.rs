@@ -1,6 +1,6 @@
 //! What a coordinator wants of the node that it runs on.
 
-use super::{Footing, Reply, Request, TransactionId};
+use super::{Footing, Reply, Request, Spent, TransactionId};
 use crate::Age;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
@@ -72,6 +72,11 @@ pub trait Site: Send + Sync + 'static {
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
     /// Says something to a node's member; whatever it answers is not waited for.
     fn tell(&self, node: NodeId, request: Request);
+
+    /// A transaction of this node was committed, and this is what it took.
+    fn committed(&self, spent: &Spent) {
+        let _ = spent;
+    }
 
     /// An attempt holds locks at a node: it is to be kept alive while its session is idle.
     fn holds(&self, node: NodeId, transaction: TransactionId, age: Age);

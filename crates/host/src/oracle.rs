@@ -1,0 +1,466 @@
+//! The oracle and the timestamp authority as services of a node, and how others ask them (K2 §2.2, §4; Clock-SI §2).
+//!
+//! ```text
+//!   coordinator ── Ask ──▶ oracle       one frame per question; what came with one read of the socket is answered by one
+//!               ◀── Answer ──           reading of the clock, taken after it, and with one write
+//! ```
+//!
+//! Everything goes over the links between members. Nothing is answered above a ceiling that the folder keeps (`oracle`), and reserved ahead of need by a thread that
+//! the first question starts, so that the next life answers above this one. No protocol of this version asks; `cargo run --release -p meridian-host --example
+//! oracle` measures it.
+
+use crate::clock::{Clock, boot_ns};
+use crate::peers::Peers;
+use crate::rendezvous::{Answer, Answerer, rendezvous};
+use meridian_clock::authority::{Authority, Stamps};
+use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
+use meridian_clock::{Health, Interval, Reading, Timestamp};
+use meridian_machine::NodeId;
+use meridian_systems::envelope::{self, Kind};
+use minicbor::{Decode, Encode};
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+const MAGIC: &[u8; 16] = b"meridian oracle\n";
+/// So far ahead is reserved; when half of it is used up, more is. For so long the next life's oracle may have to be silent.
+const RESERVE_NS: u64 = 1_000_000_000;
+/// Whoever has not heard anything by then hears that he will not.
+const ANSWERED_WITHIN_NS: u64 = 1_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What is said about timestamps.
+#[derive(Encode, Decode)]
+enum Word {
+    #[n(0)]
+    AskTime(#[n(0)] u64),
+    #[n(1)]
+    AskStamps(#[n(0)] u64, #[n(1)] u32),
+    #[n(2)]
+    Time(#[n(0)] u64, #[n(1)] Interval),
+    #[n(3)]
+    Stamps(#[n(0)] u64, #[n(1)] Stamps),
+    #[n(4)]
+    Refused(#[n(0)] u64, #[n(1)] String),
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The oracle's interval.
+    Time(Interval),
+    /// The authority's timestamps.
+    Stamps(Stamps),
+    /// Why there is nothing; it may be asked again.
+    Refused(String),
+}
+
+struct Server {
+    oracle: Oracle,
+    authority: Authority,
+    ceiling: u64,
+    /// Somebody was refused because of it.
+    reached: bool,
+}
+
+/// Both services of one node, and its questions to others.
+pub struct Service {
+    me: NodeId,
+    server: Mutex<Server>,
+    /// When each question was asked, and who waits for the answer.
+    waiting: Mutex<HashMap<u64, (u64, Answerer<Heard>)>>,
+    next: AtomicU64,
+    clock: Arc<Clock>,
+    peers: Arc<OnceLock<Arc<Peers>>>,
+    folder: Option<PathBuf>,
+    keeper: Mutex<Keeper>,
+    changed: Condvar,
+}
+
+/// The thread that reserves, and lets go of questions that nobody answers: from the first question on.
+#[derive(Default)]
+struct Keeper {
+    thread: Option<std::thread::JoinHandle<()>>,
+    stopped: bool,
+}
+
+/// Questions that came with one read: they are answered by one reading, and sent with one write.
+#[derive(Default)]
+pub struct Batch {
+    reading: Option<Reading>,
+}
+
+impl Service {
+    /// The services of a node, above what its folder says that its former lives may have answered.
+    pub fn begin(
+        me: NodeId,
+        folder: Option<PathBuf>,
+        clock: Arc<Clock>,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+    ) -> io::Result<Arc<Service>> {
+        let floor = folder.as_ref().map_or(Ok(0), |folder| read(&folder.join("oracle")))?;
+        let server = Server {
+            oracle: Oracle::above(&Terms::K2, floor),
+            authority: Authority::above(me.0, floor),
+            ceiling: floor,
+            reached: false,
+        };
+        Ok(Arc::new(Service {
+            me,
+            server: Mutex::new(server),
+            waiting: Mutex::default(),
+            next: AtomicU64::new(1),
+            clock,
+            peers,
+            folder,
+            keeper: Mutex::default(),
+            changed: Condvar::new(),
+        }))
+    }
+
+    /// A question or an answer of another node. [`Service::end`] sends what there is to say.
+    pub fn receive(self: &Arc<Self>, from: NodeId, frame: &[u8], batch: &mut Batch) {
+        let word = match envelope::read::<Word>(Kind::Oracle, frame) {
+            Ok(word) => word,
+            Err(why) => return tracing::warn!(%from, %why, "dropped a frame about timestamps"),
+        };
+        let answer = match word {
+            Word::AskTime(number) => match self.time(batch) {
+                Ok(interval) => Word::Time(number, interval),
+                Err(why) => Word::Refused(number, why.to_string()),
+            },
+            Word::AskStamps(number, count) => match self.stamps(count, batch) {
+                Ok(stamps) => Word::Stamps(number, stamps),
+                Err(why) => Word::Refused(number, why.to_string()),
+            },
+            Word::Time(number, interval) => return self.heard(number, Heard::Time(interval)),
+            Word::Stamps(number, stamps) => return self.heard(number, Heard::Stamps(stamps)),
+            Word::Refused(number, why) => return self.heard(number, Heard::Refused(why)),
+        };
+        self.post(from, &answer);
+    }
+
+    /// What came with one read has been taken in.
+    pub fn end(&self, from: NodeId, batch: &Batch) {
+        if batch.reading.is_some() {
+            self.flush(from);
+        }
+    }
+
+    fn time(self: &Arc<Self>, batch: &mut Batch) -> Result<Interval, Refused> {
+        let now = *batch.reading.get_or_insert_with(|| self.clock.now());
+        self.with_reserve(|server| server.oracle.answer(now))
+    }
+
+    fn stamps(self: &Arc<Self>, count: u32, batch: &mut Batch) -> Result<Stamps, Refused> {
+        let now = *batch.reading.get_or_insert_with(|| self.clock.now());
+        self.with_reserve(|server| server.authority.hand_out(now.interval.latest, count).ok_or(Refused::Ceiling))
+    }
+
+    fn with_reserve<T>(self: &Arc<Self>, what: impl FnOnce(&mut Server) -> Result<T, Refused>) -> Result<T, Refused> {
+        let answer = {
+            let mut server = self.server.lock();
+            let answer = what(&mut server);
+            server.reached |= matches!(answer, Err(Refused::Ceiling));
+            answer
+        };
+        if matches!(answer, Err(Refused::Ceiling)) {
+            self.keep();
+            self.changed.notify_all();
+        }
+        answer
+    }
+
+    /// Starts the keeper, if it does not run yet.
+    fn keep(self: &Arc<Self>) {
+        let mut keeper = self.keeper.lock();
+        if keeper.thread.is_some() || keeper.stopped {
+            return;
+        }
+        let this = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("oracle".into()).spawn(move || {
+            loop {
+                this.reserve();
+                let now = boot_ns();
+                this.waiting.lock().retain(|_, (asked, _)| now.saturating_sub(*asked) < ANSWERED_WITHIN_NS);
+                let mut keeper = this.keeper.lock();
+                if !keeper.stopped {
+                    this.changed.wait_for(&mut keeper, LOOK_EVERY);
+                }
+                if keeper.stopped {
+                    return;
+                }
+            }
+        });
+        match thread {
+            Ok(thread) => keeper.thread = Some(thread),
+            Err(error) => tracing::error!(%error, "no thread for the oracle: it answers nothing"),
+        }
+    }
+
+    /// Makes durable what may be answered next.
+    fn reserve(&self) {
+        let now = self.clock.now();
+        let (ceiling, reached) = {
+            let mut server = self.server.lock();
+            (server.ceiling, std::mem::take(&mut server.reached))
+        };
+        let enough = !reached && now.interval.latest.saturating_add(RESERVE_NS / 2) < ceiling;
+        if now.health != Health::Good || enough {
+            return;
+        }
+        // Above what is used up, too: an authority may be ahead of its clock.
+        let next = now.interval.latest.max(ceiling).saturating_add(RESERVE_NS);
+        match self.folder.as_ref().map_or(Ok(()), |folder| write(folder, next)) {
+            Ok(()) => {
+                let mut server = self.server.lock();
+                server.ceiling = next;
+                server.oracle.raise_ceiling(next);
+                server.authority.raise_ceiling(next);
+            }
+            Err(error) => tracing::error!(%error, "cannot keep what the oracle may answer; it will answer nothing"),
+        }
+    }
+
+    /// Ends it.
+    pub fn stop(&self) {
+        let thread = {
+            let mut keeper = self.keeper.lock();
+            keeper.stopped = true;
+            keeper.thread.take()
+        };
+        self.changed.notify_all();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+        self.waiting.lock().clear();
+    }
+
+    /// The time, as this node's or another's oracle knows it. What is asked leaves with [`Service::flush`].
+    pub fn ask_time(self: &Arc<Self>, oracle: NodeId) -> Answer<Heard> {
+        self.ask(oracle, Word::AskTime, |batch| self.time(batch).map(Heard::Time))
+    }
+
+    /// So many timestamps of this node's or another's authority. What is asked leaves with [`Service::flush`].
+    pub fn ask_stamps(self: &Arc<Self>, authority: NodeId, count: u32) -> Answer<Heard> {
+        self.ask(
+            authority,
+            |number| Word::AskStamps(number, count),
+            |batch| self.stamps(count, batch).map(Heard::Stamps),
+        )
+    }
+
+    fn ask(
+        self: &Arc<Self>,
+        node: NodeId,
+        word: impl FnOnce(u64) -> Word,
+        here: impl FnOnce(&mut Batch) -> Result<Heard, Refused>,
+    ) -> Answer<Heard> {
+        let (answerer, answer) = rendezvous();
+        if node == self.me {
+            answerer.answer(here(&mut Batch::default()).unwrap_or_else(|why| Heard::Refused(why.to_string())));
+            return answer;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.waiting.lock().insert(number, (boot_ns(), answerer));
+        self.keep();
+        self.post(node, &word(number));
+        answer
+    }
+
+    /// Sends what was asked of a node.
+    pub fn flush(&self, node: NodeId) {
+        if let Some(peers) = self.peers.get() {
+            peers.flush(node);
+        }
+    }
+
+    fn heard(&self, number: u64, heard: Heard) {
+        let answerer = self.waiting.lock().remove(&number);
+        if let Some((_, answerer)) = answerer {
+            answerer.answer(heard);
+        }
+    }
+
+    fn post(&self, to: NodeId, word: &Word) {
+        if let Some(peers) = self.peers.get() {
+            peers.post(to, None, envelope::write(Kind::Oracle, word));
+        }
+    }
+}
+
+/// Where a coordinator's timestamps come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A batch for all transactions of a while (K2-TB).
+    Batches,
+    /// A question for each transaction.
+    Strawman,
+}
+
+enum Source {
+    Batches(Batches),
+    Strawman(Strawman),
+}
+
+/// A coordinator: it draws timestamps for transactions that have started, from an oracle.
+pub struct Coordinator {
+    service: Arc<Service>,
+    oracle: NodeId,
+    /// A former life's timestamps are over by then.
+    begins_at: u64,
+    source: Mutex<Source>,
+    /// Whoever asks for a batch does so alone: what is drawn from it is counted from his question.
+    asking: futures::lock::Mutex<()>,
+}
+
+impl Coordinator {
+    /// A coordinator of this node.
+    pub fn new(service: Arc<Service>, oracle: NodeId, mode: Mode) -> Coordinator {
+        let (issuer, terms) = (service.me.0, Terms::K2);
+        let source = match mode {
+            Mode::Batches => Source::Batches(Batches::above(terms, issuer, 0)),
+            Mode::Strawman => Source::Strawman(Strawman::above(issuer, 0)),
+        };
+        let begins_at = boot_ns() + terms.commit_wait_ns();
+        Coordinator { service, oracle, begins_at, source: Mutex::new(source), asking: futures::lock::Mutex::new(()) }
+    }
+
+    /// How long a transaction waits between drawing its timestamp and telling the outcome.
+    pub fn commit_wait_ns(&self) -> u64 {
+        match *self.source.lock() {
+            Source::Batches(_) => Terms::K2.commit_wait_ns(),
+            Source::Strawman(_) => Terms::K2.strawman_wait_ns(),
+        }
+    }
+
+    /// A timestamp that is above the start of whoever asks, and below the end of whoever waits long enough; or why there is none.
+    pub async fn timestamp(&self) -> Result<Timestamp, String> {
+        if boot_ns() < self.begins_at {
+            return Err("a coordinator begins when its former life's timestamps are over: ask again".into());
+        }
+        if let Some(drawn) = self.draw() {
+            return Ok(drawn);
+        }
+        if matches!(*self.source.lock(), Source::Strawman(_)) {
+            let answer = self.ask().await?;
+            return match &mut *self.source.lock() {
+                Source::Strawman(strawman) => {
+                    strawman.stamp(answer).ok_or_else(|| "it was overtaken: ask again".into())
+                }
+                Source::Batches(_) => Err("invariant: a coordinator keeps its mode".into()),
+            };
+        }
+        let _alone = self.asking.lock().await;
+        for _ in 0..3 {
+            if let Some(drawn) = self.draw() {
+                return Ok(drawn); // somebody else asked meanwhile
+            }
+            if let Source::Batches(batches) = &mut *self.source.lock() {
+                batches.ask(boot_ns());
+            }
+            let answer = self.ask().await?;
+            if let Source::Batches(batches) = &mut *self.source.lock() {
+                batches.hear(boot_ns(), answer);
+            }
+        }
+        self.draw().ok_or_else(|| "every batch was void when it came: the oracle is too far away for its terms".into())
+    }
+
+    fn draw(&self) -> Option<Timestamp> {
+        match &mut *self.source.lock() {
+            Source::Batches(batches) => batches.next(boot_ns()),
+            Source::Strawman(_) => None,
+        }
+    }
+
+    async fn ask(&self) -> Result<Interval, String> {
+        let answer = self.service.ask_time(self.oracle);
+        self.service.flush(self.oracle);
+        match answer.await {
+            Some(Heard::Time(interval)) => Ok(interval),
+            Some(Heard::Refused(why)) => Err(why),
+            Some(Heard::Stamps(_)) => Err("the oracle answers something else".into()),
+            None => Err(format!("node {} did not answer", self.oracle.0)),
+        }
+    }
+}
+
+/// ```text
+///   "meridian oracle\n"  crc:u32  ceiling:u64
+/// ```
+fn read(path: &Path) -> io::Result<u64> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let body = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<4>());
+    let body = body.filter(|(crc, body)| u32::from_le_bytes(**crc) == crc32fast::hash(body));
+    let ceiling = body.and_then(|(_, body)| Some(u64::from_le_bytes(body.try_into().ok()?)));
+    ceiling.ok_or_else(|| {
+        let what = "it is damaged, and with it what this node's oracle and authority may have answered";
+        io::Error::new(io::ErrorKind::InvalidData, what)
+    })
+}
+
+fn write(folder: &Path, ceiling: u64) -> io::Result<()> {
+    let body = ceiling.to_le_bytes();
+    let fresh = folder.join("oracle.new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(&[&MAGIC[..], &crc32fast::hash(&body).to_le_bytes(), &body].concat())?;
+    file.sync_all()?;
+    fs::rename(&fresh, folder.join("oracle"))?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ceiling_reads_back_and_a_damaged_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("oracle");
+        assert_eq!(read(&path).unwrap(), 0);
+        write(folder.path(), 77).unwrap();
+        assert_eq!(read(&path).unwrap(), 77);
+        let good = fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 4;
+            fs::write(&path, &bad).unwrap();
+            assert!(read(&path).is_err());
+            fs::write(&path, &good[..at]).unwrap();
+            assert!(read(&path).is_err());
+        }
+    }
+
+    #[test]
+    fn every_life_answers_above_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(Clock::new(crate::clock::ClockBound::LOOPBACK));
+        let mut last = (0, Timestamp::ZERO);
+        for _ in 0..3 {
+            let service =
+                Service::begin(NodeId(1), Some(folder.path().into()), Arc::clone(&clock), Arc::default()).unwrap();
+            let end = std::time::Instant::now() + Duration::from_secs(20);
+            // Asked of itself; the first answer has to wait for the disk. A life that is over so soon leaves a ceiling that lies ahead.
+            let stamps = loop {
+                match futures::executor::block_on(service.ask_stamps(NodeId(1), 10)) {
+                    Some(Heard::Stamps(stamps)) => break stamps,
+                    other => assert!(std::time::Instant::now() < end, "{other:?}"),
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            assert!(stamps.first > last.1 && stamps.count == 10);
+            last.1 = stamps.last().unwrap();
+            service.stop();
+        }
+    }
+}

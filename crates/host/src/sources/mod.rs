@@ -1,0 +1,196 @@
+//! Who tells a machine the time of day, and how sure they are of it.
+//!
+//! Each source answers with an interval and the moment of the boot clock that it is for. What it means is the same everywhere: true time lies in there, as far as
+//! this source knows. A source that knows no bound says why, and is asked again; the last bound widens meanwhile ([`meridian_clock::daemon`]).
+//!
+//! Leap seconds: true time here is whatever the sources count, smeared or not. All machines of a cluster need to do the same, which nobody can tell from here.
+
+pub mod chrony;
+#[cfg(target_os = "linux")]
+pub mod clockbound;
+pub mod hardware;
+pub mod kernel;
+
+use crate::clock::{boot_ns, system_ns};
+use meridian_clock::{Bound, Interval};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How sure a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It follows somebody.
+    Synchronised,
+    /// It has lost whom it followed, and goes on by itself.
+    FreeRunning,
+}
+
+/// What a source says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Where the time lay.
+    pub interval: Interval,
+    /// When: nanoseconds of the boot clock.
+    pub as_of: u64,
+    /// How sure it is.
+    pub status: Status,
+}
+
+impl Statement {
+    /// What follows from it.
+    pub fn bound(&self) -> Bound {
+        Bound { at: self.as_of, interval: self.interval }
+    }
+}
+
+/// Somebody who tells the time.
+pub trait Source {
+    /// Where the time lies now; or, in words, why it does not say.
+    fn ask(&mut self) -> Result<Statement, String>;
+}
+
+/// Which source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// The system clock, which somebody promises to keep within so much.
+    Within(u64),
+    /// The system clock, and what the kernel says of it.
+    Kernel,
+    /// The system clock, and what chronyd says of it.
+    Chrony,
+    /// Amazon's ClockBound daemon, in shared memory.
+    ClockBound,
+    /// A hardware clock, which somebody promises to keep within so much.
+    Hardware {
+        /// The device.
+        path: PathBuf,
+        /// How far it may be off.
+        within_ns: u64,
+    },
+}
+
+impl Reference {
+    /// Opens it. What cannot be opened says so when it is asked, and is opened again.
+    pub fn open(&self) -> Box<dyn Source> {
+        match self {
+            Reference::Within(half_width_ns) => Box::new(Within(*half_width_ns)),
+            Reference::Kernel => Box::new(kernel::Kernel),
+            Reference::Chrony => Box::new(chrony::Chrony::default()),
+            #[cfg(target_os = "linux")]
+            Reference::ClockBound => Box::new(clockbound::Daemon::default()),
+            #[cfg(not(target_os = "linux"))]
+            Reference::ClockBound => Box::new(Nowhere),
+            Reference::Hardware { path, within_ns } => Box::new(hardware::Clock::new(path.clone(), *within_ns)),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reference::Within(_) => f.write_str("system clock within --clock-bound"),
+            Reference::Kernel => f.write_str("the kernel"),
+            Reference::Chrony => f.write_str("chrony"),
+            Reference::ClockBound => f.write_str("ClockBound"),
+            Reference::Hardware { path, .. } => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for Reference {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "kernel" => return Ok(Reference::Kernel),
+            "chrony" => return Ok(Reference::Chrony),
+            "clockbound" => return Ok(Reference::ClockBound),
+            _ => {}
+        }
+        let Some(device) = text.strip_prefix('/') else { return Ok(Reference::Within(duration_ns(text)?)) };
+        let (path, within) = device
+            .rsplit_once(':')
+            .ok_or_else(|| format!("{text}: how far may this clock be off? For example /{device}:5us"))?;
+        Ok(Reference::Hardware { path: PathBuf::from(format!("/{path}")), within_ns: duration_ns(within)? })
+    }
+}
+
+/// A time such as `500us`, `10ms`, `1s`.
+pub fn duration_ns(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        format!(
+            "{text}: expected a number with a unit (500us, 10ms, 1s), or kernel, chrony, clockbound, or a device and how \
+             far it may be off (/dev/ptp0:5us)"
+        )
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let unit_ns: u64 = match &text[digits..] {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let bound = number.checked_mul(unit_ns).filter(|bound| *bound <= 60_000_000_000);
+    bound.ok_or_else(|| format!("{text}: a clock that may be off by more than a minute orders nothing"))
+}
+
+/// The system clock, and by how much it may be off: read between two readings of the boot clock.
+fn system_clock(half_width_ns: u64, status: Status) -> Statement {
+    let (before, system_ns, after) = (boot_ns(), system_ns(), boot_ns());
+    widened(before, system_ns, after, half_width_ns, status)
+}
+
+/// At `after` it is later than what was read, and by no more than the reading took.
+fn widened(before: u64, read_ns: u64, after: u64, half_width_ns: u64, status: Status) -> Statement {
+    let Interval { earliest, latest } = Interval::around(read_ns, half_width_ns);
+    let latest = latest.saturating_add(after.saturating_sub(before));
+    Statement { interval: Interval { earliest, latest }, as_of: after, status }
+}
+
+struct Within(u64);
+
+impl Source for Within {
+    fn ask(&mut self) -> Result<Statement, String> {
+        Ok(system_clock(self.0, Status::Synchronised))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Nowhere;
+
+#[cfg(not(target_os = "linux"))]
+impl Source for Nowhere {
+    fn ask(&mut self) -> Result<Statement, String> {
+        Err("ClockBound is on Linux only".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_has_a_name_or_a_bound() {
+        assert_eq!("500us".parse(), Ok(Reference::Within(500_000)));
+        assert_eq!("10ms".parse(), Ok(Reference::Within(10_000_000)));
+        assert_eq!("clockbound".parse(), Ok(Reference::ClockBound));
+        let hardware = Reference::Hardware { path: "/dev/ptp0".into(), within_ns: 5_000 };
+        assert_eq!("/dev/ptp0:5us".parse(), Ok(hardware));
+        for wrong in
+            ["", "10", "ms", "-1ms", "1h", "99999999999999999999s", "61s", "ntp", "/dev/ptp0", "/dev/ptp0:", "µ"]
+        {
+            assert!(wrong.parse::<Reference>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_read_holds_at_the_end_of_reading_it() {
+        let said = widened(50, 1_000_000, 90, 1_000, Status::Synchronised);
+        assert_eq!((said.as_of, said.interval), (90, Interval { earliest: 999_000, latest: 1_001_040 }));
+        let now = Within(1_000).ask().unwrap();
+        assert!(now.interval.half_width_ns() >= 1_000 && now.as_of <= boot_ns());
+    }
+}
