@@ -6,14 +6,17 @@
 //! 1. **If a reading ends before another begins, wherever they are, the first one's `earliest` is not above the second one's `latest`.** Two majorities share
 //!    a member. Its clock was above the first one's `earliest`, does not go back, and was below the second one's `latest`.
 //! 2. A member's clock is never beyond what it has reserved durably, so that its next life begins above everything that this one has shown.
-//! 3. A member that begins a life, or jumps forward, shows its clock to nobody until all bounds on what it was before have expired.
+//! 3. Two bounds on one clock contradict each other only if that clock or this machine's own has broken the drift bound. Who is contradicted by most of those whom
+//!    he hears takes it on himself, and does not know the time for [`EVICTED_FOR_NS`]; who is contradicted by few does not believe those, for as long.
+//! 4. A member that begins a life, or jumps forward, shows its clock to nobody until all bounds on what it was before have expired.
 //!
 //! This is all that commit wait and leases need of TrueTime (Spanner §3, §4.2, Appendix A). What it is not: the time of day. Members begin with the greatest of
 //! their system clocks, and from then on follow each other.
 
+use crate::agreement::both;
 use crate::bound::{Bound, Drift};
 use crate::question::{Questions, Sample, narrowest};
-use crate::standing::{Standing, WIDE_NS, WIDEST_NS};
+use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
@@ -130,6 +133,10 @@ pub struct ClusterClock {
     led: bool,
     questions: Questions,
     samples: BTreeMap<NodeId, VecDeque<Sample>>,
+    /// Until when each is not believed, because what it showed contradicts what it had shown.
+    demoted: BTreeMap<NodeId, u64>,
+    /// Until when this member does not believe itself.
+    evicted_until: u64,
     /// The hull of the tightest majority, and until when it is good.
     hull: Option<(Bound, u64)>,
 }
@@ -160,6 +167,8 @@ impl ClusterClock {
             led: false,
             questions: Questions::new(BOUND_LASTS_NS),
             samples: BTreeMap::new(),
+            demoted: BTreeMap::new(),
+            evicted_until: 0,
             hull: None,
         }
     }
@@ -207,7 +216,12 @@ impl ClusterClock {
             known.clear(); // It may jump from where it was.
         } else {
             known.retain(|sample| boot_ns.saturating_sub(sample.sent) < BOUND_LASTS_NS);
+            let now = fresh.on(boot_ns, self.drift);
+            let fits = known.iter().all(|sample| both(sample.on(boot_ns, self.drift), now).is_some());
             known.push_back(fresh);
+            if !fits && !broken(Rule::OwnRateUnchecked) {
+                self.contradicted(boot_ns, from);
+            }
         }
         if self.silent_until.is_some() {
             self.follow(boot_ns, &shown, fresh);
@@ -221,6 +235,7 @@ impl ClusterClock {
         let interval = bound.on(boot_ns, self.drift);
         let standing = match interval.half_width_ns() {
             half_width_ns if boot_ns > until || half_width_ns > WIDEST_NS => Standing::Fenced,
+            _ if self.demoted.values().any(|until| boot_ns < *until) => Standing::Disrupted,
             half_width_ns if half_width_ns > WIDE_NS => Standing::Wide,
             _ => Standing::Good,
         };
@@ -230,6 +245,16 @@ impl ClusterClock {
     /// The last hull, for whoever extrapolates by himself, and until when it is good.
     pub fn hull(&self) -> Option<(Bound, u64)> {
         self.hull
+    }
+
+    /// Those who are not believed.
+    pub fn demoted(&self, boot_ns: u64) -> impl Iterator<Item = NodeId> {
+        self.demoted.iter().filter(move |(_, until)| boot_ns < **until).map(|(node, _)| *node)
+    }
+
+    /// Whether this machine's own clock contradicts the others'.
+    pub fn is_evicted(&self, boot_ns: u64) -> bool {
+        boot_ns < self.evicted_until
     }
 
     /// How far another's clock is ahead of this one, as far as is known: the middle of its bound.
@@ -250,6 +275,31 @@ impl ClusterClock {
         let newest = || samples.back().filter(|newest| age(newest) < BOUND_LASTS_NS);
         let sample = narrowest(samples.iter().filter(lasts), boot_ns, self.drift).or_else(newest)?;
         Some((sample.on(boot_ns, self.drift), sample.sent + BOUND_LASTS_NS))
+    }
+
+    /// What a member showed contradicts what it had shown: its clock or this one's has broken its bound.
+    fn contradicted(&mut self, boot_ns: u64, by: NodeId) {
+        self.demoted.insert(by, boot_ns + EVICTED_FOR_NS);
+        self.samples.remove(&by);
+        let lately = |until: &u64| *until > boot_ns + EVICTED_FOR_NS - BOUND_LASTS_NS;
+        let contradicting = self.demoted.values().filter(|until| lately(until)).count();
+        let believed = self.samples.keys().filter(|node| !self.demoted.contains_key(node)).count();
+        if contradicting > believed {
+            self.evicted_until = boot_ns + EVICTED_FOR_NS;
+            self.demoted.clear();
+            self.samples.clear();
+            self.withdraw(boot_ns, self.evicted_until);
+            self.hull = self.hull.map(|(bound, _)| (bound, 0));
+        }
+    }
+
+    /// Shows nothing until then: the clock is to go where the others are.
+    fn withdraw(&mut self, boot_ns: u64, until: u64) {
+        if self.silent_until.is_none() {
+            self.floor = self.mine;
+        }
+        self.silent_until = Some(silence(boot_ns).max(until));
+        self.led = true;
     }
 
     /// While it is silent, a clock goes where the others are: to a majority, if there is one; to somebody steady, if not; and to whoever is the latest, if
@@ -277,8 +327,9 @@ impl ClusterClock {
 
     /// The majority whose bounds are closest together.
     fn tightest(&self, boot_ns: u64, with_mine: bool) -> Option<Majority> {
-        let mut bounds: Vec<(Interval, u64)> =
-            self.samples.values().filter_map(|samples| self.bound_of(boot_ns, samples)).collect();
+        let believed = |node: &NodeId| self.demoted.get(node).is_none_or(|until| boot_ns >= *until);
+        let samples = self.samples.iter().filter(|(node, _)| believed(node)).map(|(_, samples)| samples);
+        let mut bounds: Vec<(Interval, u64)> = samples.filter_map(|samples| self.bound_of(boot_ns, samples)).collect();
         if with_mine && self.is_steady(boot_ns) {
             let now = self.mine.on(boot_ns);
             bounds.push((Interval { earliest: now, latest: now }, boot_ns + (self.ceiling - now)));
@@ -299,8 +350,11 @@ impl ClusterClock {
         if self.silent_until.is_some_and(|until| boot_ns >= until) && self.questions.answerers() + 1 >= self.majority {
             self.silent_until = None;
         }
+        self.demoted.retain(|_, until| boot_ns < *until);
         let all = self.tightest(boot_ns, true);
-        if let Some(Majority { hull: interval, until, .. }) = all {
+        if let Some(Majority { hull: interval, until, .. }) = all
+            && !self.is_evicted(boot_ns)
+        {
             self.hull = Some((Bound { at: boot_ns, interval }, until));
         }
         if !self.is_steady(boot_ns) {
@@ -313,9 +367,7 @@ impl ClusterClock {
         if theirs.as_ref().is_some_and(|others| behind(others.hull.earliest))
             || all.as_ref().is_some_and(|all| behind(all.greatest))
         {
-            self.floor = self.mine;
-            self.silent_until = Some(silence(boot_ns));
-            self.led = true;
+            self.withdraw(boot_ns, 0);
             // What is known of the time without this clock; if that is nothing, the last hull goes on and is not good.
             let known = theirs.map(|majority| (Bound { at: boot_ns, interval: majority.hull }, majority.until));
             self.hull = known.or(self.hull.map(|(bound, _)| (bound, 0)));

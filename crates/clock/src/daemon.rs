@@ -15,7 +15,7 @@
 use crate::agreement::{agree, both};
 use crate::bound::{Bound, Drift};
 use crate::question::{Poll, Questions, Sample, narrowest};
-use crate::standing::{Standing, WIDE_NS, WIDEST_NS};
+use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
@@ -29,8 +29,6 @@ const ANSWER_LASTS_NS: u64 = 30 * S;
 const WINDOW_NS: u64 = 2 * S;
 /// Without a new word for so long, it goes on freely.
 const FREE_AFTER_NS: u64 = 2 * S;
-/// So long is out who contradicted the others.
-pub const EVICTED_FOR_NS: u64 = 10 * S;
 /// A master with an oscillator asks the others so often.
 const SYNCHRONISE_EVERY_NS: u64 = 30 * S;
 

@@ -15,5 +15,5 @@ mod timestamp;
 pub use bound::{Bound, Drift};
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
-pub use standing::Standing;
+pub use standing::{EVICTED_FOR_NS, Standing};
 pub use timestamp::Timestamp;

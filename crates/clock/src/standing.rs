@@ -7,6 +7,9 @@ pub(crate) const WIDE_NS: u64 = 10_000_000;
 /// Wider than that the time is not known.
 pub(crate) const WIDEST_NS: u64 = 10_000_000_000;
 
+/// So long is out who contradicted the others.
+pub const EVICTED_FOR_NS: u64 = 10_000_000_000;
+
 /// A node goes down this ladder and up again by itself; only on the first and on the last rung it does not serve what needs the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {

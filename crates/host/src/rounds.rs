@@ -29,6 +29,8 @@ const VIEW_LASTS_NS: u64 = 3_000_000_000;
 /// A source that said nothing is asked again after so many rounds.
 const PATIENCE_ROUNDS: u64 = 25;
 
+const OWN_CLOCK: &str = "this machine's clock and the others' contradict each other";
+
 /// What nodes say about time.
 #[derive(Encode, Decode)]
 enum Word {
@@ -162,10 +164,10 @@ impl Keeper {
         }
     }
 
-    fn demoted(&self) -> &[Voice] {
+    fn demoted(&self, boot_ns: u64) -> Vec<Voice> {
         match self {
-            Keeper::Cluster(_) => &[],
-            Keeper::Utc(daemon) => daemon.demoted(),
+            Keeper::Cluster(cluster) => cluster.demoted(boot_ns).map(Voice::Master).collect(),
+            Keeper::Utc(daemon) => daemon.demoted().to_vec(),
         }
     }
 }
@@ -301,7 +303,7 @@ impl Rounds {
                 view: state.views.get(node).filter(|(at, _)| boot_ns.saturating_sub(*at) < VIEW_LASTS_NS).and_then(
                     |(_, view)| Some((Standing::of_number(view.standing)?, view.interval, view.source.clone())),
                 ),
-                demoted: state.keeper.demoted().contains(&Voice::Master(*node)),
+                demoted: demoted.contains(&Voice::Master(*node)),
             };
         self.others.iter().map(of).collect()
     }
@@ -391,13 +393,14 @@ impl Rounds {
         let Some((bound, until)) = state.keeper.known(boot_ns) else { return };
         let standing = state.keeper.standing(boot_ns);
         self.clock.tell(bound, if standing.is_usable() { until } else { 0 });
-        if state.demoted != state.keeper.demoted() {
-            state.demoted = state.keeper.demoted().to_vec();
+        let demoted = state.keeper.demoted(boot_ns);
+        if state.demoted != demoted {
+            state.demoted = demoted;
             for voice in &state.demoted {
                 match voice {
                     Voice::Own => tracing::warn!("this node's own source contradicts the others, and is not believed"),
                     Voice::Master(node) => {
-                        tracing::warn!(%node, "this time master contradicts the others, and is not believed")
+                        tracing::warn!(%node, "this node's clock contradicts itself or the others, and is not believed")
                     }
                 }
             }
@@ -415,10 +418,9 @@ impl Rounds {
 
     fn why(&self, state: &State, boot_ns: u64) -> &'static str {
         match &state.keeper {
+            Keeper::Cluster(cluster) if cluster.is_evicted(boot_ns) => OWN_CLOCK,
             Keeper::Cluster(_) => "too few nodes have answered",
-            Keeper::Utc(daemon) if daemon.is_evicted(boot_ns) => {
-                "this machine's clock and the others' contradict each other"
-            }
+            Keeper::Utc(daemon) if daemon.is_evicted(boot_ns) => OWN_CLOCK,
             Keeper::Utc(_) => "those who tell it contradict each other, or have been silent for too long",
         }
     }

@@ -65,7 +65,7 @@ pub enum Rule {
     RoundTripIgnored,
     /// The narrowest interval is believed, and not what most agree on (time masters).
     NarrowestIsBelieved,
-    /// A node does not notice that its own clock breaks the bound (time masters).
+    /// A node does not notice that its own clock, or another one, breaks the bound (time masters, cluster time).
     OwnRateUnchecked,
     /// A batch of timestamps is void by a timer that may be slow (Trap A.1-A).
     TtlByASlowTimer,
@@ -107,8 +107,13 @@ impl Rule {
     ];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
-    pub const OF_CLOCKS: [Rule; 4] =
-        [Rule::ClockJumpsAloud, Rule::ClockFloorForgotten, Rule::FewClocksAreEnough, Rule::RoundTripIgnored];
+    pub const OF_CLOCKS: [Rule; 5] = [
+        Rule::ClockJumpsAloud,
+        Rule::ClockFloorForgotten,
+        Rule::FewClocksAreEnough,
+        Rule::RoundTripIgnored,
+        Rule::OwnRateUnchecked,
+    ];
 
     /// Those of time masters (`clock/tests/masters.rs`).
     pub const OF_MASTERS: [Rule; 3] = [Rule::RoundTripIgnored, Rule::NarrowestIsBelieved, Rule::OwnRateUnchecked];
