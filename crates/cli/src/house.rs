@@ -100,13 +100,14 @@ impl Surroundings for Around {
             source: Some(source.to_owned()),
             interval: (standing != Standing::Starting).then(|| ends(self.0.now().interval)),
             ahead_ns: None,
+            round_trip_ns: None,
         };
-        let other = |NodeTime { node, ahead_ns, view, demoted }: NodeTime| {
+        let other = |NodeTime { node, ahead_ns, round_trip_ns, view, demoted }: NodeTime| {
             let (standing, interval, source) = view
                 .map_or((None, None, None), |(standing, interval, source)| (Some(standing), interval, Some(source)));
             let state = standing.map(Standing::name);
             let state = if demoted { Some("not believed") } else { state };
-            ClockFact { node: node.0, state, source, interval: interval.map(ends), ahead_ns }
+            ClockFact { node: node.0, state, source, interval: interval.map(ends), ahead_ns, round_trip_ns }
         };
         std::iter::once(mine).chain(self.0.other_times().into_iter().map(other)).collect()
     }

@@ -6,7 +6,7 @@ use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
 use meridian_history::{Status, Transaction, read_lines, timestamps, write};
 use meridian_sim::profile::{Costs, quantile_ms};
-use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Workload, run, shrink};
+use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Timebase, Workload, run, shrink};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -71,6 +71,9 @@ pub struct Simulation {
     /// Nobody knows the time: nodes ask each other.
     #[arg(long)]
     cluster_time: bool,
+    /// All nodes are time masters, of which a minority may lie (with --faults lies): what was promised is promised still.
+    #[arg(long, conflicts_with = "cluster_time")]
+    time_masters: bool,
     /// How far apart nodes are: drawn from the seed, or as in a paper: lan, k2, tapir, clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
@@ -204,6 +207,14 @@ impl Simulation {
         }
     }
 
+    fn timebase(&self) -> Timebase {
+        match (self.cluster_time, self.time_masters) {
+            (true, _) => Timebase::Cluster,
+            (_, true) => Timebase::Masters,
+            _ => Timebase::Bound,
+        }
+    }
+
     fn options(&self, seed: u64) -> Options {
         let nodes = self.nodes as usize;
         Options {
@@ -214,7 +225,7 @@ impl Simulation {
             workload: self.workload.of(seed),
             regions: self.regions,
             sql: self.sql,
-            cluster_time: self.cluster_time,
+            timebase: self.timebase(),
             strikes: self.strikes,
             tell: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
@@ -241,7 +252,11 @@ impl Simulation {
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
         let Options { nodes, transactions, regions, workload, strikes, .. } = options;
         let sql = if self.sql { "--sql " } else { "" };
-        let time = if self.cluster_time { "--cluster-time " } else { "" };
+        let time = match self.timebase() {
+            Timebase::Bound => "",
+            Timebase::Cluster => "--cluster-time ",
+            Timebase::Masters => "--time-masters ",
+        };
         let world = format!("{sql}{time}--nodes {nodes} --regions {regions} --txns {transactions}");
         let strikes = strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
         format!(
@@ -512,6 +527,7 @@ impl Simulation {
             "workload": workload,
             "sql": self.sql,
             "cluster_time": self.cluster_time,
+            "time_masters": self.time_masters,
             "nodes": self.nodes,
             "regions": self.regions.name(),
             "faults": self.faults.iter().filter_map(name).collect::<Vec<_>>(),

@@ -268,12 +268,22 @@ impl ClusterClock {
         self.silent_until.is_none() && self.mine.on(boot_ns) < self.ceiling
     }
 
-    /// The narrowest bound that lasts until the next answers come; if there is none, the one that lasts longest. And until when.
-    fn bound_of(&self, boot_ns: u64, samples: &VecDeque<Sample>) -> Option<(Interval, u64)> {
+    /// How long the round trip took from which the other's clock is known.
+    pub fn round_trip_ns(&self, boot_ns: u64, other: NodeId) -> Option<u64> {
+        Some(self.best(boot_ns, self.samples.get(&other)?)?.round_trip_ns())
+    }
+
+    /// The sample with the narrowest bound that lasts until the next answers come; if there is none, the one that lasts longest.
+    fn best<'a>(&self, boot_ns: u64, samples: &'a VecDeque<Sample>) -> Option<&'a Sample> {
         let age = |sample: &&Sample| boot_ns.saturating_sub(sample.sent);
         let lasts = |sample: &&Sample| age(sample) < BOUND_LASTS_NS - 3 * POLL_EVERY_NS;
         let newest = || samples.back().filter(|newest| age(newest) < BOUND_LASTS_NS);
-        let sample = narrowest(samples.iter().filter(lasts), boot_ns, self.drift).or_else(newest)?;
+        narrowest(samples.iter().filter(lasts), boot_ns, self.drift).or_else(newest)
+    }
+
+    /// Where a clock is, and until when that may be used.
+    fn bound_of(&self, boot_ns: u64, samples: &VecDeque<Sample>) -> Option<(Interval, u64)> {
+        let sample = self.best(boot_ns, samples)?;
         Some((sample.on(boot_ns, self.drift), sample.sent + BOUND_LASTS_NS))
     }
 

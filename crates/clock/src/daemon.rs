@@ -196,13 +196,22 @@ impl Daemon {
         agree(&told, told.len().saturating_sub(1) / 2)
     }
 
-    /// What a master says: the narrowest of its last answers, or the last one, if they are older.
-    fn voice(&self, boot_ns: u64, master: NodeId) -> Option<Interval> {
+    /// How long the round trip took from which a master's time is known.
+    pub fn round_trip_ns(&self, boot_ns: u64, master: NodeId) -> Option<u64> {
+        Some(self.best(boot_ns, master)?.round_trip_ns())
+    }
+
+    /// The narrowest of a master's last answers, or the last one, if they are older.
+    fn best(&self, boot_ns: u64, master: NodeId) -> Option<&Sample> {
         let samples = self.samples.get(&master)?;
         let fresh = samples.iter().filter(|sample| boot_ns.saturating_sub(sample.sent) < WINDOW_NS);
         let last = || samples.back().filter(|last| boot_ns.saturating_sub(last.sent) < ANSWER_LASTS_NS);
-        let sample = narrowest(fresh, boot_ns, self.drift).or_else(last)?;
-        Some(sample.on(boot_ns, self.drift))
+        narrowest(fresh, boot_ns, self.drift).or_else(last)
+    }
+
+    /// What a master says.
+    fn voice(&self, boot_ns: u64, master: NodeId) -> Option<Interval> {
+        Some(self.best(boot_ns, master)?.on(boot_ns, self.drift))
     }
 
     /// Looks at everything that was said.

@@ -70,6 +70,10 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    pub fn round_trip_ns(&self) -> u64 {
+        self.heard.saturating_sub(self.sent)
+    }
+
     /// Where the time lies now.
     pub fn on(&self, boot_ns: u64, drift: Drift) -> Interval {
         let since = |at| Bound { at, interval: self.told }.on(boot_ns, drift);

@@ -55,6 +55,13 @@ struct View {
     source: String,
 }
 
+impl View {
+    /// In our own terms; nothing, if another version has other ones.
+    fn told(&self) -> Option<(Standing, Option<Interval>, String)> {
+        Some((Standing::of_number(self.standing)?, self.interval, self.source.clone()))
+    }
+}
+
 /// Where UTC comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Utc {
@@ -87,6 +94,8 @@ pub struct NodeTime {
     pub node: NodeId,
     /// By how much its clock is ahead of this one's, as far as is known.
     pub ahead_ns: Option<i64>,
+    /// How long the round trip took from which that is known.
+    pub round_trip_ns: Option<u64>,
     /// What it said last of itself, if that was lately: how well it knows the time, where it lay then, and from whom it knows.
     pub view: Option<(Standing, Option<Interval>, String)>,
     /// It contradicts what the others prove, and is not believed.
@@ -161,6 +170,13 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.offset_ns(boot_ns, node),
             Keeper::Utc(daemon) => daemon.offset_ns(boot_ns, node),
+        }
+    }
+
+    fn round_trip_ns(&self, boot_ns: u64, node: NodeId) -> Option<u64> {
+        match self {
+            Keeper::Cluster(cluster) => cluster.round_trip_ns(boot_ns, node),
+            Keeper::Utc(daemon) => daemon.round_trip_ns(boot_ns, node),
         }
     }
 
@@ -296,15 +312,15 @@ impl Rounds {
     /// What is known of the others' clocks.
     pub fn others(&self) -> Vec<NodeTime> {
         let (state, boot_ns) = (self.state.lock(), boot_ns());
-        let of =
-            |node: &NodeId| NodeTime {
-                node: *node,
-                ahead_ns: state.keeper.offset_ns(boot_ns, *node),
-                view: state.views.get(node).filter(|(at, _)| boot_ns.saturating_sub(*at) < VIEW_LASTS_NS).and_then(
-                    |(_, view)| Some((Standing::of_number(view.standing)?, view.interval, view.source.clone())),
-                ),
-                demoted: demoted.contains(&Voice::Master(*node)),
-            };
+        let demoted = state.keeper.demoted(boot_ns);
+        let lately = |(at, _): &&(u64, View)| boot_ns.saturating_sub(*at) < VIEW_LASTS_NS;
+        let of = |node: &NodeId| NodeTime {
+            node: *node,
+            ahead_ns: state.keeper.offset_ns(boot_ns, *node),
+            round_trip_ns: state.keeper.round_trip_ns(boot_ns, *node),
+            view: state.views.get(node).filter(lately).and_then(|(_, view)| view.told()),
+            demoted: demoted.contains(&Voice::Master(*node)),
+        };
         self.others.iter().map(of).collect()
     }
 

@@ -1,6 +1,6 @@
-//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time]]]`.
+//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time|masters]]]`.
 
-use meridian_sim::{Options, Workload, run};
+use meridian_sim::{Options, Timebase, Workload, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +13,11 @@ fn main() {
         clients: 2 * nodes,
         workload,
         sql: arguments.get(3).is_some_and(|how| how == "sql"),
-        cluster_time: arguments.get(3).is_some_and(|how| how == "time"),
+        timebase: match arguments.get(3).map(String::as_str) {
+            Some("time") => Timebase::Cluster,
+            Some("masters") => Timebase::Masters,
+            _ => Timebase::Bound,
+        },
         tell: Some(|line| println!("{line}")),
         ..Options::new(seed)
     });

@@ -1,8 +1,11 @@
-//! Clocks of nodes: true time is the world's; each node is wrong by something, and says by how much at most. On cluster time none knows what time it is: then
-//! its boot clock runs at a rate of its own, its system clock is asked once, and the rest is what nodes tell each other.
+//! Clocks of nodes: true time is the world's; each node is wrong by something, and says by how much at most. Where nodes ask for the time, their boot clocks run at
+//! rates of their own. On cluster time a node's system clock is asked once, and the rest is what nodes tell each other. With time masters every node is one: its
+//! system clock is its reference, and what it reads is what most references agree on.
 
-use meridian_clock::cluster::{Anchor, ClusterClock, Poll, Shown};
-use meridian_clock::{Health, Interval, Reading, Standing};
+use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
+use meridian_clock::daemon::{Daemon, Told};
+use meridian_clock::question::Poll;
+use meridian_clock::{Bound, Health, Interval, Reading, Standing};
 use meridian_machine::NodeId;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -49,14 +52,38 @@ impl Course {
     }
 }
 
-/// On cluster time.
-#[derive(Debug, Default)]
-struct Cluster {
+/// What a node asks others with.
+#[derive(Debug)]
+enum Keeper {
+    Cluster(ClusterClock),
+    Masters(Daemon),
+}
+
+/// What it answers.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    Cluster(Shown),
+    Master(Told),
+}
+
+/// A node that asks for the time.
+#[derive(Debug)]
+struct Asking {
+    masters: bool,
     /// By how much in a billion its boot clock is fast.
     ppb: i64,
     boots: u64,
-    clock: Option<ClusterClock>,
+    keeper: Option<Keeper>,
     anchor: Option<Anchor>,
+}
+
+impl Asking {
+    fn known(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
+        match self.keeper.as_ref()? {
+            Keeper::Cluster(clock) => clock.reading(boot_ns),
+            Keeper::Masters(daemon) => daemon.reading(boot_ns),
+        }
+    }
 }
 
 /// One node's clock. It never goes back, whatever it is set to.
@@ -66,32 +93,33 @@ pub struct NodeClock {
     /// When the machine booted: its boot clock compares with nobody else's.
     booted: AtomicU64,
     course: Mutex<Course>,
-    cluster: Option<Mutex<Cluster>>,
+    asking: Option<Mutex<Asking>>,
 }
 
 impl NodeClock {
     pub fn new(time: TrueTime, booted: u64, half_width_ns: u64) -> Self {
         let now = time.now();
         let course = Course { from: (now, 0), to: (now, 0), frozen: None, half_width_ns, newest: 0 };
-        NodeClock { time, booted: AtomicU64::new(booted), course: Mutex::new(course), cluster: None }
+        NodeClock { time, booted: AtomicU64::new(booted), course: Mutex::new(course), asking: None }
     }
 
-    /// On cluster time, with a boot clock that is wrong by so much in a billion.
-    pub fn on_cluster_time(self, ppb: i64) -> Self {
-        NodeClock { cluster: Some(Mutex::new(Cluster { ppb, ..Cluster::default() })), ..self }
+    /// On cluster time, or asking time masters, with a boot clock that is wrong by so much in a billion.
+    pub fn asking(self, masters: bool, ppb: i64) -> Self {
+        let asking = Asking { masters, ppb, boots: 0, keeper: None, anchor: None };
+        NodeClock { asking: Some(Mutex::new(asking)), ..self }
     }
 
     fn boot_ns(&self, now: u64) -> u64 {
         let elapsed = now - self.booted.load(Relaxed);
-        let ppb = self.cluster.as_ref().map_or(0, |cluster| cluster.lock().ppb);
+        let ppb = self.asking.as_ref().map_or(0, |asking| asking.lock().ppb);
         elapsed.saturating_add_signed((i128::from(elapsed) * i128::from(ppb) / 1_000_000_000) as i64)
     }
 
     /// The machine boots again.
     pub fn reboot(&self) {
-        if let Some(cluster) = &self.cluster {
+        if let Some(asking) = &self.asking {
             self.booted.store(self.time.now(), Relaxed);
-            cluster.lock().boots += 1;
+            asking.lock().boots += 1;
         }
     }
 
@@ -99,40 +127,68 @@ impl NodeClock {
     pub fn begin(&self, others: Vec<NodeId>) -> bool {
         let now = self.time.now();
         let (boot_ns, system_ns) = (self.boot_ns(now), now.saturating_add_signed(self.course.lock().offset(now)));
-        let Some(cluster) = &self.cluster else { return false };
-        let mut cluster = cluster.lock();
-        cluster.clock = Some(ClusterClock::begin(others, cluster.boots, boot_ns, system_ns, cluster.anchor));
+        let Some(asking) = &self.asking else { return false };
+        let mut asking = asking.lock();
+        asking.keeper = Some(match asking.masters {
+            true => Keeper::Masters(Daemon::new(others, true)),
+            false => Keeper::Cluster(ClusterClock::begin(others, asking.boots, boot_ns, system_ns, asking.anchor)),
+        });
         true
     }
 
-    fn with<T>(&self, what: impl FnOnce(&mut Cluster, u64) -> T) -> Option<T> {
+    fn with<T>(&self, what: impl FnOnce(&mut Asking, u64) -> Option<T>) -> Option<T> {
         let boot_ns = self.boot_ns(self.time.now());
-        Some(what(&mut self.cluster.as_ref()?.lock(), boot_ns))
+        what(&mut self.asking.as_ref()?.lock(), boot_ns)
     }
 
     /// What is to be asked now. What has to be durable is.
     pub fn poll(&self) -> Vec<(NodeId, Poll)> {
-        let polls = self.with(|cluster, boot_ns| {
-            let clock = cluster.clock.as_mut()?;
-            let polls = clock.poll(boot_ns);
-            if clock.wants_reserve(boot_ns) {
-                let anchor = clock.anchor(cluster.boots, boot_ns);
-                cluster.anchor = Some(anchor);
-                clock.reserved(boot_ns, &anchor);
+        let reference = self.reference();
+        let polls = self.with(|asking, boot_ns| match asking.keeper.as_mut()? {
+            Keeper::Cluster(clock) => {
+                let polls = clock.poll(boot_ns);
+                if clock.wants_reserve(boot_ns) {
+                    let anchor = clock.anchor(asking.boots, boot_ns);
+                    asking.anchor = Some(anchor);
+                    clock.reserved(boot_ns, &anchor);
+                }
+                Some(polls)
             }
-            Some(polls)
+            Keeper::Masters(daemon) => {
+                daemon.refer(boot_ns, 0, Bound { at: boot_ns, interval: reference });
+                Some(daemon.poll(boot_ns))
+            }
         });
-        polls.flatten().unwrap_or_default()
+        polls.unwrap_or_default()
     }
 
     /// The answer to another.
-    pub fn show(&self, poll: Poll) -> Option<Shown> {
-        self.with(|cluster, boot_ns| Some(cluster.clock.as_ref()?.show(boot_ns, poll)))?
+    pub fn answer(&self, poll: Poll) -> Option<Answer> {
+        self.with(|asking, boot_ns| {
+            Some(match asking.keeper.as_ref()? {
+                Keeper::Cluster(clock) => Answer::Cluster(clock.show(boot_ns, poll)),
+                Keeper::Masters(daemon) => Answer::Master(daemon.tell(boot_ns, poll)),
+            })
+        })
     }
 
     /// Another's answer.
-    pub fn hear(&self, from: NodeId, shown: Shown) {
-        self.with(|cluster, boot_ns| cluster.clock.as_mut().map(|clock| clock.hear(boot_ns, from, shown)));
+    pub fn hear(&self, from: NodeId, answer: Answer) {
+        self.with(|asking, boot_ns| {
+            match (asking.keeper.as_mut()?, answer) {
+                (Keeper::Cluster(clock), Answer::Cluster(shown)) => clock.hear(boot_ns, from, shown),
+                (Keeper::Masters(daemon), Answer::Master(told)) => daemon.hear(boot_ns, from, told),
+                _ => {}
+            }
+            Some(())
+        });
+    }
+
+    /// What its system clock says, and claims.
+    fn reference(&self) -> Interval {
+        let (now, course) = (self.time.now(), self.course.lock());
+        let says = course.frozen.unwrap_or_else(|| now.saturating_add_signed(course.offset(now)));
+        Interval::around(says, course.half_width_ns)
     }
 
     /// From now on it is wrong by so much: a step.
@@ -167,10 +223,9 @@ impl NodeClock {
     pub fn reading_after(&self, pause_ns: u64) -> Reading {
         let now = self.time.now() + pause_ns;
         let boot_ns = self.boot_ns(now);
-        if let Some(cluster) = &self.cluster {
-            let cluster = cluster.lock();
-            let read = cluster.clock.as_ref().and_then(|clock| clock.reading(boot_ns));
-            let (interval, standing) = read.unwrap_or((Interval::ANY, Standing::Starting));
+        if let Some(asking) = &self.asking {
+            let known = asking.lock().known(boot_ns);
+            let (interval, standing) = known.unwrap_or((Interval::ANY, Standing::Starting));
             let health = if standing.is_usable() { Health::Good } else { Health::Fenced };
             return Reading { boot_ns, interval, health };
         }
@@ -184,7 +239,7 @@ impl NodeClock {
 
     /// True time when the boot clock shows this.
     pub fn when(&self, boot_ns: u64) -> u64 {
-        let ppb = self.cluster.as_ref().map_or(0, |cluster| cluster.lock().ppb);
+        let ppb = self.asking.as_ref().map_or(0, |asking| asking.lock().ppb);
         let elapsed = (i128::from(boot_ns) * 1_000_000_000 / i128::from(1_000_000_000 + ppb)) as u64;
         self.booted.load(Relaxed).saturating_add(elapsed)
     }

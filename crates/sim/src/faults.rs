@@ -3,6 +3,7 @@
 //! Whatever strikes, no copy is injured beyond what the protocol promises to survive, and it goes up to there: any number of nodes may stop, be cut
 //! off, or lose what they had not synced; a minority may lose what they had.
 
+use crate::{Options, Timebase};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -28,7 +29,8 @@ pub struct Faults {
     /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, slow processors, nodes that are lost with their disks or come
     /// back with empty ones.
     pub process: bool,
-    /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that of real time.
+    /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that of real time. With time masters a minority lies, and the
+    /// promise is whole.
     pub lies: bool,
 }
 
@@ -143,6 +145,8 @@ impl Fault {
 pub struct Nemesis {
     kinds: Vec<Kind>,
     pace_ns: u64,
+    /// Only the first so many nodes' clocks lie: with time masters, as many as may.
+    liars: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,8 +181,9 @@ enum Kind {
 }
 
 impl Nemesis {
-    pub fn new(rng: &mut ChaCha8Rng, faults: Faults, cluster_time: bool) -> Nemesis {
+    pub fn new(rng: &mut ChaCha8Rng, options: &Options) -> Nemesis {
         use Kind::*;
+        let faults = options.faults;
         let groups: [(bool, &[Kind]); 5] = [
             (faults.network, &[CutOff, CutOneWay, Weather, Clog, Break]),
             (faults.clock, &[Step, Drift, Strobe, Widen]),
@@ -195,7 +200,9 @@ impl Nemesis {
         let has = |some: &[Kind]| kinds.iter().any(|kind| some.contains(kind));
         let least_ns = match () {
             // Clocks that begin are silent for two seconds.
-            _ if cluster_time && has(&[CutOneWay, Crash, Blink, SyncFails, PowerFailure, Restarts, Alone]) => {
+            _ if options.timebase == Timebase::Cluster
+                && has(&[CutOneWay, Crash, Blink, SyncFails, PowerFailure, Restarts, Alone]) =>
+            {
                 3_000 * MS
             }
             _ if has(&[PowerFailure, Restarts, Alone, End, Lost, Wiped]) => 1_000 * MS,
@@ -203,7 +210,8 @@ impl Nemesis {
             _ => 0,
         };
         let pace_ns = pace_ns.max(least_ns);
-        Nemesis { kinds, pace_ns }
+        let liars = if options.timebase == Timebase::Masters { (options.nodes - 1) / 2 } else { options.nodes };
+        Nemesis { kinds, pace_ns, liars: liars.max(1) }
     }
 
     /// Draws the next fault, and how long after the last it comes.
@@ -216,7 +224,7 @@ impl Nemesis {
         let other = (node + rng.random_range(1..nodes.max(2))) % nodes;
         let short = rng.random_range(1..3_000 * MS);
         let part = rng.random_range(-1.0..=1.0);
-        let lie = (part * LIE as f64) as i64;
+        let (liar, lie) = (node % self.liars, (part * LIE as f64) as i64);
         let fault = match self.kinds[rng.random_range(0..self.kinds.len())] {
             Kind::CutOff => {
                 let some: Vec<usize> = (0..nodes).filter(|_| rng.random_bool(0.4)).collect();
@@ -240,10 +248,10 @@ impl Nemesis {
             Kind::Drift => Fault::Drift { node, part, over_ns: 1 + short },
             Kind::Strobe => Fault::Strobe { node, for_ns: short },
             Kind::Widen => Fault::Widen { node, times: rng.random_range(2..60), for_ns: short },
-            Kind::LieByStep => Fault::Lie { node, by_ns: lie, over_ns: 0 },
-            Kind::LieByDrift => Fault::Lie { node, by_ns: lie, over_ns: 1 + short },
-            Kind::StrobeBeyond => Fault::StrobeBeyond { node, for_ns: short },
-            Kind::Freeze => Fault::Freeze { node, for_ns: short },
+            Kind::LieByStep => Fault::Lie { node: liar, by_ns: lie, over_ns: 0 },
+            Kind::LieByDrift => Fault::Lie { node: liar, by_ns: lie, over_ns: 1 + short },
+            Kind::StrobeBeyond => Fault::StrobeBeyond { node: liar, for_ns: short },
+            Kind::Freeze => Fault::Freeze { node: liar, for_ns: short },
             Kind::SlowDisk => Fault::SlowDisk { node, sync_ns: rng.random_range(MS..400 * MS) },
             Kind::FullDisk => Fault::FullDisk { node, for_ns: short },
             Kind::SyncFails => Fault::SyncFails { node },

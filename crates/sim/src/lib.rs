@@ -60,8 +60,8 @@ pub struct Options {
     pub workload: Workload,
     /// Whether they speak SQL, or read and write keys.
     pub sql: bool,
-    /// Whether nodes know the time within a bound, or ask each other.
-    pub cluster_time: bool,
+    /// How nodes know the time.
+    pub timebase: Timebase,
     /// How far apart the nodes are.
     pub regions: Regions,
     /// The node that all clients go to; without one, that is drawn too.
@@ -76,7 +76,24 @@ pub struct Options {
     pub tell: Option<fn(&str)>,
 }
 
+/// How nodes know the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timebase {
+    /// By a system clock that keeps a bound.
+    #[default]
+    Bound,
+    /// From each other: nobody knows the time of day.
+    Cluster,
+    /// From each other, as time masters of which a minority may lie.
+    Masters,
+}
+
 impl Options {
+    /// Whether clocks may lie so much that real time is lost.
+    pub fn deceives(&self) -> bool {
+        self.faults.lies && self.timebase != Timebase::Masters
+    }
+
     /// A short run with everything that may go wrong.
     pub fn new(seed: u64) -> Self {
         Options {
@@ -87,7 +104,7 @@ impl Options {
             faults: Faults::ALL,
             workload: Workload::Mixed,
             sql: false,
-            cluster_time: false,
+            timebase: Timebase::Bound,
             regions: Regions::Drawn,
             favourite: None,
             strikes: None,

@@ -5,16 +5,16 @@
 //! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions. Messages do not.
 
 use crate::client::Seen;
-use crate::clock::{NodeClock, TrueTime};
+use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
 use crate::member::{Copy, Life};
 use crate::network::Network;
 use crate::profile::Profile;
 use crate::site::Key;
 use crate::verdict::{Evidence, Installed, Past};
-use crate::{Defect, Faults, Options, Report};
+use crate::{Defect, Faults, Options, Report, Timebase};
 use meridian_clock::Timestamp;
-use meridian_clock::cluster::{Poll, Shown};
+use meridian_clock::question::Poll;
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
 use meridian_machine::{Address, Incarnation, Machine, NodeId};
@@ -82,7 +82,7 @@ enum Event {
     TimeTold {
         from: usize,
         disk: DiskId,
-        shown: Shown,
+        answer: Answer,
     },
     Greeting {
         from: usize,
@@ -258,15 +258,19 @@ impl World {
         let node = |rng: &mut ChaCha8Rng| {
             let booted = BEGINNING - rng.random_range(1..1_000 * S);
             let mut clock = NodeClock::new(time.clone(), booted, half_width_ns);
-            if options.cluster_time {
-                clock = clock.on_cluster_time(rng.random_range(-50_000..=50_000));
-                // Nobody has set it for long.
-                clock.set(rng.random_range(-(MS as i64) * 500..MS as i64 * 500));
+            match options.timebase {
+                Timebase::Bound => {}
+                Timebase::Cluster => {
+                    clock = clock.asking(false, rng.random_range(-50_000..=50_000));
+                    // Nobody has set it for long.
+                    clock.set(rng.random_range(-(MS as i64) * 500..MS as i64 * 500));
+                }
+                Timebase::Masters => clock = clock.asking(true, rng.random_range(-150_000..=150_000)),
             }
             if options.defect == Some(Defect::ClockLies) {
                 clock.claim(0);
             }
-            if options.faults.clock && !options.cluster_time {
+            if options.faults.clock && options.timebase != Timebase::Cluster {
                 clock.set((rng.random_range(-1.0..=1.0) * half_width_ns as f64) as i64);
             }
             Node {
@@ -301,7 +305,7 @@ impl World {
         };
         World {
             network: Network::new(options.nodes, options.regions, &mut rng),
-            nemesis: Nemesis::new(&mut rng, options.faults, options.cluster_time),
+            nemesis: Nemesis::new(&mut rng, &options),
             members: (1..=options.nodes as u32).map(NodeId).collect(),
             clients: (0..options.clients).map(client).collect(),
             favourite: options
@@ -379,10 +383,10 @@ impl World {
         }
         if self.violation.is_none() {
             let same = self.copies_are_equal();
-            let lies = self.options.faults.lies;
+            let lies = self.options.deceives();
             let evidence = Evidence {
                 lies,
-                true_time: !lies && !self.options.cluster_time,
+                true_time: !lies && self.options.timebase != Timebase::Cluster,
                 sql: self.options.sql,
                 marks: &self.marks,
                 past: &self.past,
@@ -505,7 +509,7 @@ impl World {
             Event::Greet => self.greet(node),
             Event::AskTime => self.ask_time(node),
             Event::TimeAsked { from, disk, poll } => self.time_asked(node, from, disk, poll),
-            Event::TimeTold { from, disk, shown } => self.time_told(node, from, disk, shown),
+            Event::TimeTold { from, disk, answer } => self.time_told(node, from, disk, answer),
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
             Event::Local { from, message } => {
                 self.step(node, |replica, now, out| replica.on_message(now, from, *message, out));

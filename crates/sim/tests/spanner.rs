@@ -3,7 +3,7 @@
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
 use meridian_machine::planted::Rule;
-use meridian_sim::{Defect, Faults, Options, Report, SHOULD_MEET, Workload, campaign, is_wrong, run, shrink};
+use meridian_sim::{Defect, Faults, Options, Report, SHOULD_MEET, Timebase, Workload, campaign, is_wrong, run, shrink};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -127,7 +127,7 @@ fn sql_sessions_keep_what_keys_keep() {
 fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
     let (mut committed, mut starved, mut fenced) = (0, 0, 0);
     for seed in 0..60 {
-        let world = Options { cluster_time: true, transactions: 150, ..campaign(3_000_000 + seed) };
+        let world = Options { timebase: Timebase::Cluster, transactions: 150, ..campaign(3_000_000 + seed) };
         let report = run(world);
         assert_eq!(report.verdict, Ok(()), "{} {}", world.workload, told(&report));
         let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
@@ -137,6 +137,25 @@ fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
     }
     println!("{committed} committed, {starved} starved, {fenced} times a leader did not know the time");
     assert!(committed > 3_000 && starved <= 2 && fenced > 5, "{committed} {starved} {fenced}");
+}
+
+/// As many time masters lie as may, by steps, drifts, to and fro, and standing still: nobody's readings are wrong, and nothing is lost of the promise.
+#[test]
+fn a_minority_of_lying_time_masters_deceives_nobody() {
+    let (mut committed, mut starved, mut lies) = (0, 0, 0);
+    for seed in 0..60 {
+        let faults = Faults { lies: true, ..Faults::ALL };
+        let world = Options { timebase: Timebase::Masters, transactions: 150, faults, ..campaign(4_000_000 + seed) };
+        let report = run(world);
+        assert_eq!(report.verdict, Ok(()), "{} {}", world.workload, told(&report));
+        let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        committed += ok.count();
+        starved += u32::from(report.is_starved());
+        let lie = |name: &&str| name.starts_with("clock lies") || **name == *"clock frozen";
+        lies += report.faults.iter().filter(|(name, _)| lie(name)).map(|(_, times)| times).sum::<u64>();
+    }
+    println!("{committed} committed, {starved} starved, {lies} lies");
+    assert!(committed > 3_000 && starved <= 2 && lies > 50, "{committed} {starved} {lies}");
 }
 
 /// What campaigns have found, and what was wrong. What a seed draws changes whenever kinds of faults or of questions are added: most of these have a

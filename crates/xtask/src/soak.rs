@@ -32,6 +32,7 @@ const KINDS: &[(&[&str], u64)] = &[
     (&["--workload", "all", "--faults", "all,lies"], 1),
     (&["--workload", "all", "--sql"], 4),
     (&["--workload", "all", "--cluster-time"], 2),
+    (&["--workload", "all", "--time-masters", "--faults", "all,lies"], 2),
     (&["--workload", "mixed", "--txns", "2000"], 4),
     (&["--workload", "all", "--nodes", "5", "--regions", "k2"], 4),
 ];

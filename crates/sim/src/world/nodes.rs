@@ -1,8 +1,8 @@
 //! Lives of nodes: they begin, take steps whose effects are carried out, and end.
 
 use super::{BEGINNING, Event, MS, S, Whom, World, index};
-use crate::Defect;
 use crate::member::{Life, Timing};
+use crate::{Defect, Timebase};
 use meridian_clock::Reading;
 use meridian_machine::{Effect as Do, NodeId, Outbox, Role};
 use meridian_mvcc::StoreError;
@@ -77,7 +77,7 @@ impl World {
     pub(super) fn crash(&mut self, node: usize, for_ns: u64) {
         let Some(life) = self.leave(node) else { return };
         self.tell(|| format!("{} loses power", self.members[node]));
-        if self.options.cluster_time && self.rng.random_bool(0.3) {
+        if self.options.timebase != Timebase::Bound && self.rng.random_bool(0.3) {
             self.nodes[node].clock.reboot();
         }
         let survives = self.rng.random_range(0.0..=1.0);

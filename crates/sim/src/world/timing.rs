@@ -1,8 +1,9 @@
 //! Nodes that ask each other what time it is.
 
 use super::{Event, Whom, World};
+use crate::clock::Answer;
 use meridian_clock::Health;
-use meridian_clock::cluster::{POLL_EVERY_NS, Poll, Shown};
+use meridian_clock::question::{POLL_EVERY_NS, Poll};
 use meridian_placement::DiskId;
 
 impl World {
@@ -30,15 +31,15 @@ impl World {
             return;
         }
         let disk = self.disk(node);
-        if let Some(shown) = self.nodes[node].clock.show(poll) {
-            self.carry_time(node, from, Event::TimeTold { from: node, disk, shown });
+        if let Some(answer) = self.nodes[node].clock.answer(poll) {
+            self.carry_time(node, from, Event::TimeTold { from: node, disk, answer });
         }
     }
 
-    pub(super) fn time_told(&mut self, node: usize, from: usize, disk: DiskId, shown: Shown) {
+    pub(super) fn time_told(&mut self, node: usize, from: usize, disk: DiskId, answer: Answer) {
         let there = &self.nodes[node];
         if there.life.is_some() && there.acquaintances.heeds(self.members[from], disk) {
-            there.clock.hear(self.members[from], shown);
+            there.clock.hear(self.members[from], answer);
         }
     }
 

@@ -12,6 +12,7 @@
 //! While a defect is planted nobody looks: it is the judges that have to notice.
 
 use super::World;
+use crate::Timebase;
 use crate::member;
 use meridian_clock::{Health, Timestamp};
 use meridian_mvcc::{KeyRange, Write};
@@ -101,10 +102,10 @@ impl World {
 
     /// A client is told of a timestamp.
     pub(super) fn watch_told(&mut self, at: Timestamp) {
-        if !self.watches() || self.options.faults.lies {
+        if !self.watches() || self.options.deceives() {
             return;
         }
-        if !self.options.cluster_time && at.nanos >= self.now() {
+        if self.options.timebase != Timebase::Cluster && at.nanos >= self.now() {
             return self.fail(format!("I3: a client is told of {at} at {}", self.now()));
         }
         // Whoever looks at the time from now on does not find it below.

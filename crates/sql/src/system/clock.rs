@@ -19,6 +19,8 @@ pub struct ClockFact {
     pub interval: Option<(u64, u64)>,
     /// By how much the node's clock is ahead of this one's, if that was measured.
     pub ahead_ns: Option<i64>,
+    /// How long the round trip took from which that is known.
+    pub round_trip_ns: Option<u64>,
 }
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
@@ -42,6 +44,7 @@ pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
             ("latest", latest.map_or(Value::Null, Value::Time)),
             ("uncertainty_ns", fact.interval.map(|(earliest, latest)| ((latest - earliest) / 2) as i64).into()),
             ("ahead_ns", fact.ahead_ns.into()),
+            ("round_trip_ns", fact.round_trip_ns.map(|trip| trip as i64).into()),
         ]);
     }
 }

@@ -215,7 +215,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "usename:t? usesysid:o? usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:t? valuntil:z? useconfig:t?",
     ),
     ("pg_catalog", "pg_views", 12028, "schemaname:t? viewname:t? viewowner:t? definition:t?"),
-    ("meridian", "clock", 13201, "node:i state:t? source:t? earliest:z? latest:z? uncertainty_ns:l? ahead_ns:l?"),
+    (
+        "meridian",
+        "clock",
+        13201,
+        "node:i state:t? source:t? earliest:z? latest:z? uncertainty_ns:l? ahead_ns:l? round_trip_ns:l?",
+    ),
     (
         "information_schema",
         "columns",
