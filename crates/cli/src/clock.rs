@@ -1,6 +1,6 @@
 //! `meridian clock`: what a node knows of the time, and what this machine could know.
 
-use crate::shell::{Options, Remote, Shell};
+use crate::shell::{Options, Remote, Shell, query};
 use clap::Subcommand;
 use meridian_host::sources::Reference;
 use meridian_host::sources::chrony::{Chrony, Tracking};
@@ -24,8 +24,11 @@ pub enum Command {
         #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
         url: String,
     },
-    /// What limits how well this machine knows the time, and what would help.
-    Doctor,
+    /// What limits how well this machine knows the time, and what would help; with a server's address, also what its nodes say of their clocks.
+    Doctor {
+        /// A server.
+        url: Option<String>,
+    },
 }
 
 /// Does it.
@@ -38,9 +41,19 @@ pub fn run(runtime: &Runtime, command: &Command) -> ExitCode {
             }
             std::thread::sleep(Duration::from_secs(1));
         },
-        Command::Doctor => {
+        Command::Doctor { url } => {
             println!("{}", Findings::here().told());
-            ExitCode::SUCCESS
+            match url.as_deref().map(|url| of_cluster(runtime, url)) {
+                None => ExitCode::SUCCESS,
+                Some(Ok(lines)) => {
+                    println!("\n{}", lines.join("\n"));
+                    ExitCode::SUCCESS
+                }
+                Some(Err(error)) => {
+                    eprintln!("meridian: {}", error.trim_end());
+                    ExitCode::FAILURE
+                }
+            }
         }
     }
 }
@@ -55,6 +68,58 @@ fn show(runtime: &Runtime, url: &str) -> ExitCode {
             eprintln!("meridian: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What the nodes of a server say of their clocks, and what that means.
+fn of_cluster(runtime: &Runtime, url: &str) -> Result<Vec<String>, String> {
+    let mut remote = Remote::open(runtime.handle().clone(), url)?;
+    let (_, rows) = query(&mut remote, "SHOW CLOCK")?;
+    let number = |row: &[Option<String>], at: usize| row.get(at)?.as_ref()?.parse().ok();
+    let text = |row: &[Option<String>], at: usize| row.get(at).cloned().flatten();
+    let clock = |row: &Vec<Option<String>>| NodeClock {
+        node: text(row, 0).unwrap_or_default(),
+        state: text(row, 1),
+        source: text(row, 2),
+        uncertainty_ns: number(row, 5),
+        ahead_ns: number(row, 6),
+    };
+    Ok(rows.iter().map(|row| clock(row).told()).collect())
+}
+
+/// What is known of a node's clock.
+struct NodeClock {
+    node: String,
+    state: Option<String>,
+    source: Option<String>,
+    uncertainty_ns: Option<i64>,
+    ahead_ns: Option<i64>,
+}
+
+impl NodeClock {
+    fn told(&self) -> String {
+        let (state, source) = (self.state.as_deref().unwrap_or("says nothing"), self.source.as_deref().unwrap_or("?"));
+        let sure = self.uncertainty_ns.map_or(String::new(), |ns| format!(", ±{} ms", ns as f64 / 1e6));
+        let ahead = self.ahead_ns.map_or(String::new(), |ns| format!(", {:+} ms from here", ns as f64 / 1e6));
+        // Two ways of spreading a leap second over a day are up to half of it apart; one that is not spread, a whole one.
+        let leap = self.ahead_ns.is_some_and(|ns| (100_000_000..=1_000_000_000).contains(&ns.abs()));
+        let meaning = match state {
+            "not believed" if leap => {
+                ": it contradicts the others. So far off is who puts a leap second elsewhere: have all machines smear alike, or none"
+            }
+            "not believed" => {
+                ": it contradicts the others, and is left out. Look at its source, or give it to somebody else as a time master"
+            }
+            "fenced" => ": it serves nothing that needs the time. The doctor on its own machine tells more",
+            "starting" => ": it has not heard enough others yet",
+            "free-running" => ": nobody has told it anything for two seconds; it is less sure with every one",
+            "wide" => ": commits there wait about twice that long. A closer or a better source would help",
+            "says nothing" => {
+                ": no word from it for three seconds, or it is not asked (nodes on one machine share its clock)"
+            }
+            _ => "",
+        };
+        format!("node {:<6} {state} ({source}{sure}{ahead}){meaning}", self.node)
     }
 }
 
@@ -162,6 +227,26 @@ mod tests {
             chrony: chrony.map(tracking).ok_or_else(|| "no permission".into()),
             clockbound: Err("does it run?".into()),
             devices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_node_s_clock_has_its_meaning() {
+        let clock = |state: Option<&str>, ahead_ns| NodeClock {
+            node: "2".into(),
+            state: state.map(str::to_owned),
+            source: Some("chrony".into()),
+            uncertainty_ns: Some(300_000),
+            ahead_ns,
+        };
+        for (clock, expected) in [
+            (clock(Some("good"), Some(-20_000)), "node 2      good (chrony, ±0.3 ms, -0.02 ms from here)"),
+            (clock(Some("not believed"), Some(500_000_000)), "smear alike"),
+            (clock(Some("not believed"), Some(60_000_000_000)), "is left out"),
+            (clock(Some("free-running"), None), "two seconds"),
+            (clock(None, None), "no word from it"),
+        ] {
+            assert!(clock.told().contains(expected), "{}", clock.told());
         }
     }
 

@@ -59,9 +59,10 @@ impl Doors {
         let (stop, stopping) = watch::channel(false);
         let watched = Watched { house, counters: server.counters(), began: Instant::now(), stopping: stopping.clone() };
         let routes = Router::new()
+            .route("/live", get(async || "{\"status\":\"live\"}\n"))
             .route("/health", get(health))
             .route("/metrics", get(metrics))
-            .route("/", get(async || "Meridian. See /health and /metrics.\n"))
+            .route("/", get(async || "Meridian. See /live, /health and /metrics.\n"))
             .with_state(Arc::new(watched));
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve(stopped(stopping.clone())));

@@ -17,6 +17,7 @@ mod render;
 mod split;
 
 pub use backend::Backend;
+pub use catalog::query;
 pub use embedded::Embedded;
 pub use remote::Remote;
 

@@ -297,15 +297,11 @@ fn node(
     let clock = match known {
         Known::Unsaid if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
         Known::Unsaid | Known::Nothing => ClockBound::Cluster,
-        Known::Utc { sources, masters, oscillator } => match *sources {
-            // A promise needs nobody to watch over it.
-            [Reference::Within(half_width_ns)] if masters.is_empty() => ClockBound::HalfWidth { half_width_ns },
-            _ => {
-                let masters = sorted.iter().enumerate().filter(|(_, address)| masters.contains(address));
-                utc = Utc { masters: masters.map(|(at, _)| number(at)).collect(), sources, oscillator };
-                ClockBound::Utc
-            }
-        },
+        Known::Utc { sources, masters, oscillator } => {
+            let masters = sorted.iter().enumerate().filter(|(_, address)| masters.contains(address));
+            utc = Utc { masters: masters.map(|(at, _)| number(at)).collect(), sources, oscillator };
+            ClockBound::Utc
+        }
     };
     let member = |(at, address): (usize, &SocketAddr)| Member {
         node: number(at),
@@ -428,8 +424,7 @@ mod tests {
         let clock = |known| node(Path::new("d"), "here", Some(far[0]), &far, known).expect("valid").clock;
         assert_eq!(clock(Known::Unsaid), ClockBound::Cluster);
         let utc = |sources| Known::Utc { sources, masters: Vec::new(), oscillator: None };
-        assert_eq!(clock(utc(vec![Reference::Within(7)])), ClockBound::HalfWidth { half_width_ns: 7 });
-        assert_eq!(clock(utc(vec![Reference::Kernel])), ClockBound::Utc);
+        assert_eq!(clock(utc(vec![Reference::Within(7)])), ClockBound::Utc);
         assert_eq!(options(Some(2), &[1, 2], Known::Nothing).expect("valid").clock, ClockBound::Cluster);
     }
 

@@ -90,6 +90,6 @@ pub(crate) fn narrowest<'a>(
 ) -> Option<&'a Sample> {
     samples.min_by_key(|sample| {
         let Interval { earliest, latest } = sample.on(boot_ns, drift);
-        latest - earliest
+        latest.saturating_sub(earliest)
     })
 }

@@ -55,7 +55,9 @@ fn run(seed: u64) -> Result<u32, String> {
             };
             let reading = Reading::at(0, shown);
             let Ok(answer) = oracles[which].answer(reading) else { continue };
-            now += if fast { 0 } else { rng.random_range(0..3_000_000) };
+            // Now and then the answer is on its way for longer than a batch is good for.
+            let delay = if rng.random_bool(0.05) { 20_000_000 } else { 3_000_000 };
+            now += if fast { 0 } else { rng.random_range(0..delay) };
             batches.hear(timer(now), answer);
         };
         drawn += 1;

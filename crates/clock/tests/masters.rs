@@ -29,6 +29,8 @@ enum Lie {
     Away(i64),
     /// It shows this.
     Frozen(u64),
+    /// It has put a leap second somewhere else than the others: half of it at most, for a while.
+    Smeared,
 }
 
 struct Node {
@@ -42,6 +44,7 @@ struct Node {
     exact_ns: Option<u64>,
     lie: (Lie, u64),
     gone_until: u64,
+    still_until: u64,
 }
 
 impl Node {
@@ -65,6 +68,11 @@ impl Node {
                 now.saturating_add_signed((i128::from(now - since) * i128::from(ppb) / 1_000_000_000) as i64)
             }
             (Lie::Frozen(at), _) => at,
+            // A day's smear in a minute: up to half a second away, and back.
+            (Lie::Smeared, since) => {
+                let phase = (now - since) % (60 * S);
+                now + phase.min(60 * S - phase) / 60
+            }
         };
         let off = rng.random_range(0..=exact_ns);
         Some(Interval { earliest: told - off, latest: told + (exact_ns - off) })
@@ -113,6 +121,7 @@ impl World {
                 exact_ns: (me < masters && !oscillates).then(|| [1_000, 100_000, 3 * MS][rng.random_range(0..3)]),
                 lie: (Lie::None, now),
                 gone_until: 0,
+                still_until: 0,
             }
         };
         let nodes: Vec<Node> = (0..masters + others).map(|me| node(me, &mut rng)).collect();
@@ -156,6 +165,11 @@ impl World {
 
     fn happen(&mut self, me: usize, event: Event) -> Result<(), String> {
         let now = self.now;
+        if self.nodes[me].still_until > now {
+            let after = self.nodes[me].still_until - now + self.rng.random_range(0..MS);
+            self.push(after, me, event);
+            return Ok(());
+        }
         let boot_ns = self.nodes[me].boot_ns(now);
         match event {
             Event::Tick => {
@@ -212,7 +226,8 @@ impl World {
     }
 
     fn lie(&mut self) -> Lie {
-        match self.rng.random_range(0..3) {
+        match self.rng.random_range(0..4) {
+            3 => Lie::Smeared,
             0 => Lie::Off(
                 [-1, 1][self.rng.random_range(0..2)] * [MS, 100 * MS, 3_600 * S][self.rng.random_range(0..3)] as i64,
             ),
@@ -307,6 +322,26 @@ fn a_node_whose_clock_breaks_the_bound_is_soon_fenced() {
     let slow: Vec<u64> = (0..300).filter(|seed| run_fast(*seed).longest_wrong > 10 * S).collect();
     println!("wrong for more than 10 s: {slow:?} of 300");
     assert!(slow.len() <= 3, "{slow:?}");
+}
+
+/// A machine that was suspended, or moved, and whose boot clock does not know.
+#[test]
+fn who_stood_still_notices_and_finds_back() {
+    for seed in 0..60 {
+        let mut world = World::new(seed, 3, 2, false);
+        world.until(world.now + 5 * S).unwrap();
+        let who = world.rng.random_range(0..world.nodes.len());
+        world.broken = Some(who);
+        let for_ns = world.rng.random_range(MS..4 * S);
+        world.nodes[who].ahead -= for_ns as i64;
+        world.nodes[who].still_until = world.now + for_ns;
+        world.until(world.now + 30 * S).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert!(world.longest_wrong < 10 * S, "seed {seed}: {} ns", world.longest_wrong);
+        world.broken = None;
+        (world.loss, world.read) = (0.0, (0, 0));
+        world.until(world.now + 10 * S).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert!(world.read.0 > 100, "seed {seed}: {:?}", world.read);
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub enum ClockBound {
     /// A node without peers: it is the time.
     Alone,
-    /// Several nodes: the system clocks differ from true time by at most this.
+    /// Several nodes on one machine, whose one clock this covers: it is looked at with each reading, because a step of it is to be the same for all.
     HalfWidth {
         /// Half the width of every interval.
         half_width_ns: u64,
@@ -41,7 +41,7 @@ impl ClockBound {
         match self {
             ClockBound::Alone => "this node alone",
             ClockBound::LOOPBACK => "one machine's clock",
-            ClockBound::HalfWidth { .. } => "system clock within --clock-bound",
+            ClockBound::HalfWidth { .. } => "one machine's clock, within a bound",
             ClockBound::Utc => "UTC",
             ClockBound::Cluster => "cluster time",
         }
