@@ -21,7 +21,8 @@
 //! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an earlier life) is closed with a reason in the
 //!    log; nothing else notices.
 //! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing else.
-//! 6. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello says what the certificate says.
+//! 6. Whoever has not said in time who he is is not waited for, and there are never more than some of those: on a network anybody can connect.
+//! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello says what the certificate says.
 //!
 //! Not yet here: room in a full queue set aside for votes and heartbeats.
 
@@ -37,8 +38,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 const MAGIC: &[u8; 8] = b"MERIDIAN";
@@ -50,6 +51,11 @@ const COALESCE_BYTES: usize = 256 << 10;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
+/// So many connections may be about to say who they are.
+const MOST_UNPROVEN: usize = 256;
+/// The same complaint is made once in so long.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+const MOST_COMPLAINTS: usize = 64;
 
 /// What the peers of a node agree on.
 #[derive(Debug)]
@@ -82,6 +88,10 @@ pub struct Peers {
     heard: Mutex<Vec<TcpStream>>,
     /// How many connections each node speaks on to this one.
     speaking: Mutex<BTreeMap<NodeId, usize>>,
+    /// How many have not said yet who they are.
+    unproven: Arc<AtomicUsize>,
+    /// What was complained of lately.
+    complaints: Mutex<Vec<(String, Instant)>>,
     stopped: AtomicBool,
     address: Option<SocketAddr>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -104,6 +114,79 @@ struct LinkState {
     /// What the socket did not take at once: for the writer thread.
     left: Vec<u8>,
     stopped: bool,
+}
+
+/// A socket that is waited for until some moment at most, however little comes at a time.
+struct Timed<'a> {
+    socket: &'a TcpStream,
+    until: Option<Instant>,
+}
+
+impl<'a> Timed<'a> {
+    fn new(socket: &'a TcpStream) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        Ok(Timed { socket, until: Some(Instant::now() + PATIENCE) })
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = |until: Instant| until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "it took too long to say who it is");
+        self.until.map(|until| left(until).ok_or_else(late)).transpose()
+    }
+
+    /// Who it is is known.
+    fn proven(&mut self) -> io::Result<()> {
+        self.until = None;
+        self.socket.set_read_timeout(None)?;
+        self.socket.set_write_timeout(Some(PATIENCE))
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            self.socket.set_read_timeout(Some(left))?;
+        }
+        self.socket.read(bytes)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            self.socket.set_write_timeout(Some(left))?;
+        }
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A place among those who have not said yet who they are.
+struct Unproven(Option<Arc<AtomicUsize>>);
+
+impl Unproven {
+    fn begin(all: &Arc<AtomicUsize>) -> Option<Unproven> {
+        if all.fetch_add(1, Ordering::Relaxed) < MOST_UNPROVEN {
+            return Some(Unproven(Some(Arc::clone(all))));
+        }
+        all.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+
+    fn end(&mut self) {
+        if let Some(all) = self.0.take() {
+            all.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Unproven {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// A connection on which this node speaks.
@@ -151,6 +234,8 @@ impl Peers {
             stranger: watch::Sender::new(None),
             heard: Mutex::default(),
             speaking: Mutex::default(),
+            unproven: Arc::default(),
+            complaints: Mutex::default(),
             stopped: AtomicBool::new(false),
             address,
             threads: Mutex::default(),
@@ -424,14 +509,13 @@ impl Peers {
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(socket) => {
-                    socket.set_nodelay(true)?;
-                    socket.set_read_timeout(Some(PATIENCE))?;
-                    socket.set_write_timeout(Some(PATIENCE))?;
+                    let mut timed = Timed::new(&socket)?;
                     let mut seal = self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
                     let life = match &mut seal {
-                        Some(seal) => self.introduce(node, &mut rustls::Stream::new(seal, &mut &socket))?,
-                        None => self.introduce(node, &mut &socket)?,
+                        Some(seal) => self.introduce(node, &mut rustls::Stream::new(seal, &mut timed))?,
+                        None => self.introduce(node, &mut timed)?,
                     };
+                    timed.proven()?;
                     return Ok((Line { socket, seal: seal.map(Mutex::new) }, life));
                 }
                 Err(error) => failed = error,
@@ -467,6 +551,10 @@ impl Peers {
                 std::thread::sleep(FIRST_BACK_OFF); // out of file descriptors, say
                 continue;
             };
+            let Some(unproven) = Unproven::begin(&self.unproven) else {
+                self.complain(format!("{MOST_UNPROVEN} connections have not said yet who they are"), address);
+                continue; // which closes it
+            };
             if let Ok(kept) = stream.try_clone() {
                 let mut heard = self.heard.lock();
                 heard.retain(|stream| !closed(stream));
@@ -474,10 +562,10 @@ impl Peers {
             }
             let (of_thread, receive) = (Arc::clone(&self), Arc::clone(receive));
             let thread = std::thread::Builder::new().name("peer".into()).spawn(move || {
-                if let Err(why) = of_thread.hear(&stream, &*receive)
+                if let Err(why) = of_thread.hear(&stream, unproven, &*receive)
                     && !of_thread.stopped.load(Ordering::SeqCst)
                 {
-                    tracing::warn!(%address, %why, "closed a peer's connection");
+                    of_thread.complain(why, address);
                 }
                 let _ = stream.shutdown(Shutdown::Both);
             });
@@ -492,21 +580,30 @@ impl Peers {
         }
     }
 
+    /// Says in the log why a connection was closed, and not with each that is tried again.
+    fn complain(&self, why: String, address: SocketAddr) {
+        let now = Instant::now();
+        let mut complaints = self.complaints.lock();
+        complaints.retain(|(_, at)| now.duration_since(*at) < COMPLAIN_EVERY);
+        if complaints.len() < MOST_COMPLAINTS && complaints.iter().all(|(said, _)| *said != why) {
+            tracing::warn!(%address, %why, "closed a peer's connection");
+            complaints.push((why, now));
+        }
+    }
+
     /// Reads one connection until it ends.
-    fn hear(&self, socket: &TcpStream, receive: &dyn Receive) -> Result<(), String> {
+    fn hear(&self, socket: &TcpStream, mut unproven: Unproven, receive: &dyn Receive) -> Result<(), String> {
         let broken = |error: io::Error| enrolment::words(&error);
-        socket.set_nodelay(true).map_err(broken)?;
-        socket.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
-        socket.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
-        let Some(own) = &self.options.certificates else {
-            let mut stream = socket;
-            let mut magic = [0; MAGIC.len()];
-            stream.read_exact(&mut magic).map_err(broken)?;
-            let (from, greeting) = self.greet(magic, |_| Ok(()), &mut stream)?;
-            return self.heed(from, greeting.life, socket, &mut stream, receive);
-        };
-        let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, socket);
+        let mut timed = Timed::new(socket).map_err(broken)?;
         let mut magic = [0; MAGIC.len()];
+        let Some(own) = &self.options.certificates else {
+            timed.read_exact(&mut magic).map_err(broken)?;
+            let (from, greeting) = self.greet(magic, |_| Ok(()), &mut timed)?;
+            timed.proven().map_err(broken)?;
+            unproven.end();
+            return self.heed(from, greeting.life, &mut timed, receive);
+        };
+        let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, timed);
         stream.read_exact(&mut magic).map_err(broken)?;
         if &magic == enrolment::MAGIC {
             let others: Vec<NodeId> = self.options.others.keys().copied().collect();
@@ -521,7 +618,9 @@ impl Peers {
             None => Err("it shows no certificate".into()),
         };
         let (from, greeting) = self.greet(magic, proves, &mut stream)?;
-        self.heed(from, greeting.life, socket, &mut stream, receive)
+        stream.sock.proven().map_err(broken)?;
+        unproven.end();
+        self.heed(from, greeting.life, &mut stream, receive)
     }
 
     /// Takes in what a member says, until the connection ends.
@@ -529,11 +628,9 @@ impl Peers {
         &self,
         from: NodeId,
         life: Incarnation,
-        socket: &TcpStream,
         stream: &mut impl Read,
         receive: &dyn Receive,
     ) -> Result<(), String> {
-        socket.set_read_timeout(None).map_err(|error| error.to_string())?;
         *self.speaking.lock().entry(from).or_default() += 1;
         self.knock(from, life);
         let result = self.listen_to(from, life, stream, receive);
@@ -784,6 +881,33 @@ mod tests {
         pair.one.post(NodeId(2), None, b"still here".to_vec());
         pair.one.flush(NodeId(2));
         assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"still here");
+        pair.one.stop();
+        pair.two.stop();
+    }
+
+    /// More than may be about to say who they are, and they say it slowly.
+    #[test]
+    fn who_does_not_say_who_he_is_keeps_nobody_out() {
+        let pair = pair([7, 7]);
+        wait_until(|| pair.one.connected().len() == 1);
+        let silent: Vec<TcpStream> =
+            (0..MOST_UNPROVEN + 20).map(|_| TcpStream::connect(pair.address).unwrap()).collect();
+        let mut last = silent.last().unwrap();
+        last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(last.read(&mut [0]).unwrap(), 0, "there is no room for it");
+        pair.one.post(NodeId(2), None, b"heard".to_vec());
+        pair.one.flush(NodeId(2));
+        assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"heard");
+        // A byte now and then does not help, be it the right one.
+        let mut first = &silent[0];
+        first.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut said = pair.one.hello(NodeId(2)).into_iter();
+        while !matches!(first.read(&mut [0]), Ok(0)) {
+            let byte = said.next().expect("it is closed before it has said everything");
+            let _ = first.write_all(&[byte]);
+        }
+        drop(silent);
+        wait_until(|| pair.two.unproven.load(Ordering::Relaxed) == 0);
         pair.one.stop();
         pair.two.stop();
     }
