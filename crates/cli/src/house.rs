@@ -97,7 +97,7 @@ impl Surroundings for Around {
         let mine = ClockFact {
             node: self.0.number().0,
             state: Some(standing.name()),
-            source: Some(source.to_owned()),
+            source: Some(source),
             interval: (standing != Standing::Starting).then(|| ends(self.0.now().interval)),
             ahead_ns: None,
             round_trip_ns: None,
@@ -235,7 +235,7 @@ impl House {
         let reading = self.node.now();
         let half_width_ns = (reading.health == Health::Good).then(|| reading.interval.half_width_ns());
         let (standing, source) = self.node.standing();
-        ClockLine { half_width_ns, standing, source: source.to_owned() }
+        ClockLine { half_width_ns, standing, source }
     }
 
     /// Closes the node: what was committed is on disk, the folder is free.

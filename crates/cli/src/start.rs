@@ -250,8 +250,7 @@ fn known(options: &Options) -> Result<Known, String> {
                 "--oscillator {ppb}: any machine's clock is better than a hundred thousand billionths"
             ));
         }
-        // Rounded up to what a drift can say.
-        oscillator => oscillator.map(|ppb| Drift::ppm(ppb.div_ceil(1_000))),
+        oscillator => oscillator.map(Drift::ppb),
     };
     Ok(Known::Utc { sources, masters, oscillator })
 }

@@ -15,7 +15,12 @@ impl Drift {
 
     /// So many millionths.
     pub const fn ppm(millionths: u64) -> Drift {
-        Drift { part: (millionths << 32).div_ceil(1_000_000) }
+        Drift::ppb(1_000 * millionths)
+    }
+
+    /// So many billionths.
+    pub const fn ppb(billionths: u64) -> Drift {
+        Drift { part: (billionths << 32).div_ceil(1_000_000_000) }
     }
 
     /// By how much two clocks have moved apart, at most, when one of them has counted so many nanoseconds.

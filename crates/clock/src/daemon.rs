@@ -48,6 +48,8 @@ pub struct Told {
 pub enum Voice {
     /// This node's own reference.
     Own,
+    /// One of its sources.
+    Source(usize),
     /// A master.
     Master(NodeId),
 }
@@ -222,8 +224,9 @@ impl Daemon {
         if self.oscillator.is_some() {
             self.synchronise(boot_ns, &voices);
         }
+        let own = self.own(boot_ns);
         if self.has_own && boot_ns >= self.diverged_until {
-            voices.extend(self.own(boot_ns).map(|interval| (Voice::Own, interval)));
+            voices.extend(own.map(|interval| (Voice::Own, interval)));
         }
         let told: Vec<Interval> = voices.iter().map(|(_, interval)| *interval).collect();
         let agreed = if broken(Rule::NarrowestIsBelieved) {
@@ -232,12 +235,16 @@ impl Daemon {
             agree(&told, self.liars())
         };
         let Some(agreed) = agreed else {
-            self.contradiction = told.len() > self.liars();
+            let quarrel = self.oscillator.is_none() && !self.sources.is_empty() && own.is_none();
+            self.contradiction = quarrel || told.len() > self.liars();
             return;
         };
         self.contradiction = false;
-        self.demoted.clear();
-        self.demoted.extend(voices.iter().filter(|(_, told)| both(*told, agreed).is_none()).map(|(voice, _)| *voice));
+        let sources =
+            self.sources.iter().map(|(number, bound)| (Voice::Source(*number), bound.on(boot_ns, self.drift)));
+        let contradicts = |(_, told): &(Voice, Interval)| both(*told, agreed).is_none();
+        let demoted = sources.chain(voices).filter(contradicts).map(|(voice, _)| voice).collect();
+        self.demoted = demoted;
         if self.demoted.contains(&Voice::Own) {
             (self.diverged_until, self.synchronised) = (boot_ns + EVICTED_FOR_NS, None);
         }

@@ -395,3 +395,32 @@ fn who_hears_nobody_goes_on_freely_and_wider_and_garbage_is_not_heard() {
     daemon.hear(10 * S, NodeId(2), told(poll.sent, 90 * S, 91 * S));
     assert_eq!(daemon.reading(10 * S).unwrap().1, Standing::Fenced);
 }
+
+/// A node's own sources share a machine, and are one voice; among them a minority may lie.
+#[test]
+fn a_source_that_contradicts_the_others_is_named_and_two_that_do_so_tell_nothing() {
+    let bound = |nanos: u64| Bound { at: 10 * S, interval: Interval::around(nanos, MS) };
+    let mut daemon = Daemon::new(Vec::new(), true);
+    for (number, nanos) in [(0, 50 * S), (1, 90 * S), (2, 50 * S)] {
+        daemon.refer(10 * S, number, bound(nanos));
+    }
+    let (interval, standing) = daemon.reading(10 * S).unwrap();
+    assert_eq!((standing, daemon.demoted()), (Standing::Disrupted, &[Voice::Source(1)][..]));
+    assert!(interval.earliest <= 50 * S && 50 * S <= interval.latest);
+    // Nobody knows which of two lies, unless others say so.
+    for masters in [0, 2] {
+        let mut daemon = Daemon::new((1..=masters).map(NodeId).collect(), true);
+        if let Some((_, poll)) = daemon.poll(10 * S).first() {
+            for master in 1..=masters {
+                let interval = Some(Interval::around(50 * S, MS));
+                daemon.hear(10 * S, NodeId(master), Told { sent: poll.sent, interval });
+            }
+        }
+        daemon.refer(10 * S, 0, bound(50 * S));
+        daemon.refer(10 * S, 1, bound(90 * S));
+        let standing = daemon.reading(10 * S).unwrap().1;
+        let expected = if masters == 0 { Standing::Fenced } else { Standing::Disrupted };
+        assert_eq!(standing, expected, "{masters} masters: {:?}", daemon.demoted());
+        assert!(masters == 0 || daemon.demoted().contains(&Voice::Source(1)));
+    }
+}

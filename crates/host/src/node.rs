@@ -445,12 +445,12 @@ impl Node {
     }
 
     /// How well the node knows the time, and from whom.
-    pub fn standing(&self) -> (Standing, &str) {
+    pub fn standing(&self) -> (Standing, String) {
         let by_itself = match self.now().health {
             Health::Good => Standing::Good,
             Health::Fenced => Standing::Fenced,
         };
-        let alone = || (by_itself, self.options.clock.name());
+        let alone = || (by_itself, self.options.clock.name().to_owned());
         self.rounds.as_ref().map_or_else(alone, |rounds| rounds.standing())
     }
 

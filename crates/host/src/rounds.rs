@@ -305,8 +305,15 @@ impl Rounds {
     }
 
     /// How well the time is known, and by whom.
-    pub fn standing(&self) -> (Standing, &str) {
-        (self.state.lock().keeper.standing(boot_ns()), &self.name)
+    pub fn standing(&self) -> (Standing, String) {
+        let (state, boot_ns) = (self.state.lock(), boot_ns());
+        let mut name = self.name.clone();
+        for voice in state.keeper.demoted(boot_ns) {
+            if let Voice::Source(number) = voice {
+                name += &format!("; not believed: {}", self.sources[number]);
+            }
+        }
+        (state.keeper.standing(boot_ns), name)
     }
 
     /// What is known of the others' clocks.
@@ -414,7 +421,13 @@ impl Rounds {
             state.demoted = demoted;
             for voice in &state.demoted {
                 match voice {
-                    Voice::Own => tracing::warn!("this node's own source contradicts the others, and is not believed"),
+                    Voice::Own => {
+                        tracing::warn!("what this node's own sources say contradicts the others, and is not told")
+                    }
+                    Voice::Source(number) => {
+                        let source = &self.sources[*number];
+                        tracing::warn!(%source, "this source contradicts what the others prove, and is not believed");
+                    }
                     Voice::Master(node) => {
                         tracing::warn!(%node, "this node's clock contradicts itself or the others, and is not believed")
                     }
