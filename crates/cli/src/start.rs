@@ -75,6 +75,10 @@ pub struct Options {
     #[arg(long, conflicts_with = "clock_bound")]
     #[serde(rename = "cluster-time", default)]
     cluster_time: bool,
+    /// By how many millionths the clocks of machines may be too fast or too slow against each other [default: 200].
+    #[arg(long, value_name = "PPM", value_parser = clap::value_parser!(u64).range(200..=10_000))]
+    #[serde(rename = "clock-drift")]
+    clock_drift: Option<u64>,
     /// How many megabytes the joins, sorts and groups of all queries may hold together [default: 256].
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]
@@ -109,6 +113,7 @@ impl Options {
                 self.time_masters = file.time_masters;
             }
             self.oscillator = self.oscillator.or(file.oscillator);
+            self.clock_drift = self.clock_drift.or(file.clock_drift);
             self.cluster_time |= file.cluster_time;
             self.token_file = self.token_file.or(file.token_file);
             self.tls |= file.tls;
@@ -150,6 +155,11 @@ async fn serve(options: Options) -> Result<(), String> {
     }
     let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
     let mut node = node(&data, &zone, options.listen, &options.join, known)?;
+    node.drift = match options.clock_drift {
+        None => Drift::WORST,
+        Some(ppm @ 200..=10_000) => Drift::ppm(ppm),
+        Some(ppm) => return Err(format!("clock-drift {ppm}: expected 200 to 10000 millionths")),
+    };
     node.cache_bytes =
         options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
     let what = match node.members.len() {

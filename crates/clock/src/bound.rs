@@ -23,6 +23,12 @@ impl Drift {
         Drift { part: (billionths << 32).div_ceil(1_000_000_000) }
     }
 
+    /// For how long two clocks are surely not farther apart than this.
+    pub const fn keeps_within(self, slack_ns: u64) -> u64 {
+        let lasts = ((slack_ns as u128) << 32) / (self.part as u128 + 1);
+        if lasts > (u64::MAX >> 2) as u128 { u64::MAX >> 2 } else { lasts as u64 }
+    }
+
     /// By how much two clocks have moved apart, at most, when one of them has counted so many nanoseconds.
     pub const fn of(self, elapsed_ns: u64) -> u64 {
         ((elapsed_ns as u128 * self.part as u128) >> 32) as u64 + (elapsed_ns != 0) as u64
@@ -70,6 +76,8 @@ mod tests {
             let exact = (u128::from(elapsed) * 200).div_ceil(1_000_000);
             let ours = u128::from(Drift::WORST.of(elapsed));
             assert!(ours >= exact && ours <= exact + exact / 1_000 + 2, "{elapsed}: {ours}, {exact}");
+            let lasts = Drift::WORST.keeps_within(elapsed);
+            assert!(Drift::WORST.of(lasts) <= elapsed + 1 && lasts >= elapsed.min(u64::MAX >> 3), "{elapsed}: {lasts}");
         }
     }
 }

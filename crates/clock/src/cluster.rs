@@ -97,11 +97,11 @@ fn middle(interval: Interval) -> u64 {
 }
 
 /// Until when somebody is silent who begins to be now: whoever has bounded the clock has forgotten it by then.
-fn silence(boot_ns: u64) -> u64 {
+fn silence(boot_ns: u64, drift: Drift) -> u64 {
     if broken(Rule::ClockJumpsAloud) {
         return boot_ns;
     }
-    boot_ns + BOUND_LASTS_NS + Drift::WORST.of(BOUND_LASTS_NS)
+    boot_ns + BOUND_LASTS_NS + drift.of(BOUND_LASTS_NS)
 }
 
 /// The bounds of a majority.
@@ -163,7 +163,7 @@ impl ClusterClock {
             floor: logical(floor),
             ceiling: 0,
             jumped_at: boot_ns,
-            silent_until: (!alone).then(|| silence(boot_ns)),
+            silent_until: (!alone).then(|| silence(boot_ns, Drift::WORST)),
             led: false,
             questions: Questions::new(BOUND_LASTS_NS),
             samples: BTreeMap::new(),
@@ -171,6 +171,12 @@ impl ClusterClock {
             evicted_until: 0,
             hull: None,
         }
+    }
+
+    /// The same, where clocks may drift by more than 200 ppm.
+    pub fn drifting(self, drift: Drift) -> ClusterClock {
+        let silent_until = self.silent_until.map(|_| silence(self.jumped_at, drift));
+        ClusterClock { drift, silent_until, ..self }
     }
 
     /// What has to be durable before the clock goes on beyond the last one's ceiling; [`ClusterClock::reserved`] says that it is.
@@ -308,7 +314,7 @@ impl ClusterClock {
         if self.silent_until.is_none() {
             self.floor = self.mine;
         }
-        self.silent_until = Some(silence(boot_ns).max(until));
+        self.silent_until = Some(silence(boot_ns, self.drift).max(until));
         self.led = true;
     }
 

@@ -109,6 +109,11 @@ impl Daemon {
         Daemon { oscillator: Some(drift), ..Daemon::new(masters, true) }
     }
 
+    /// The same, where clocks may drift by more than 200 ppm.
+    pub fn drifting(self, drift: Drift) -> Daemon {
+        Daemon { drift, ..self }
+    }
+
     /// How many voices may lie without anybody being deceived.
     pub fn liars(&self) -> usize {
         (self.masters.len() + usize::from(self.has_own)).saturating_sub(1) / 2
@@ -168,8 +173,7 @@ impl Daemon {
             return Some((bound, 0));
         }
         let room = WIDEST_NS.saturating_sub(bound.interval.half_width_ns());
-        // Both ends move away from the middle by 200 ppm, rounded up.
-        Some((bound, bound.at.saturating_add(room.saturating_mul(4_999))))
+        Some((bound, bound.at.saturating_add(self.drift.keeps_within(room))))
     }
 
     /// Those who contradict what the others prove.

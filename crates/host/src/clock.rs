@@ -58,6 +58,7 @@ impl fmt::Display for ClockBound {
 #[derive(Debug)]
 pub struct Clock {
     bound: ClockBound,
+    drift: Drift,
     /// What the real-time clock was ahead of the boot clock at birth.
     ahead_ns: AtomicU64,
     /// The newest real time handed out (invariant 1).
@@ -115,7 +116,18 @@ impl Clock {
     /// A clock with this bound.
     pub fn new(bound: ClockBound) -> Self {
         let ahead_ns = system_ns().saturating_sub(boot_ns());
-        Clock { bound, ahead_ns: AtomicU64::new(ahead_ns), newest: AtomicU64::new(0), told: Told::default() }
+        let (ahead_ns, newest) = (AtomicU64::new(ahead_ns), AtomicU64::new(0));
+        Clock { bound, drift: Drift::WORST, ahead_ns, newest, told: Told::default() }
+    }
+
+    /// The same, where clocks may drift by more than 200 ppm.
+    pub fn drifting(self, drift: Drift) -> Self {
+        Clock { drift, ..self }
+    }
+
+    /// By how much clocks may drift.
+    pub fn drift(&self) -> Drift {
+        self.drift
     }
 
     /// For a node that is alone: this moment was used, now is later. Other nodes' clocks are nobody's to move.
@@ -147,7 +159,7 @@ impl Clock {
         if latest == 0 {
             return Reading { boot_ns, interval: Interval::ANY, health: Health::Fenced };
         }
-        let interval = Bound { at, interval: Interval { earliest, latest } }.on(boot_ns, Drift::WORST);
+        let interval = Bound { at, interval: Interval { earliest, latest } }.on(boot_ns, self.drift);
         let health = if boot_ns <= until { Health::Good } else { Health::Fenced };
         Reading { boot_ns, interval, health }
     }

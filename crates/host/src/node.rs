@@ -28,7 +28,7 @@ use crate::settle::{SettleOptions, Settler, Settles, Shards};
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
-use meridian_clock::{Health, Reading, Standing, Timestamp};
+use meridian_clock::{Drift, Health, Reading, Standing, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
 use meridian_mvcc::{Store, StoreError};
@@ -62,6 +62,8 @@ pub struct Options {
     pub listen: Option<String>,
     /// How the node knows the time.
     pub clock: ClockBound,
+    /// By how much clocks may drift.
+    pub drift: Drift,
     /// On UTC: from whom.
     pub utc: Utc,
     /// How the node knows the others.
@@ -85,6 +87,7 @@ impl Options {
             members: Vec::new(),
             listen: None,
             clock: ClockBound::Alone,
+            drift: Drift::WORST,
             utc: Utc::default(),
             trust: Trust::Loopback,
             log_segment_bytes: 32 << 20,
@@ -280,7 +283,7 @@ impl Node {
             .collect();
         let certificates = certificates::open(&options.trust, options.data.as_deref(), options.node, &addresses)?;
         let plumbing = Arc::new(Plumbing {
-            clock: Arc::new(Clock::new(options.clock)),
+            clock: Arc::new(Clock::new(options.clock).drifting(options.drift)),
             timers: Timers::start().map_err(thread)?,
             journal,
             readers: Readers::start().map_err(thread)?,
@@ -298,7 +301,8 @@ impl Node {
                 Some(begun.map_err(|error| OpenError::File { path, error })?)
             }
             ClockBound::Utc => Some(Rounds::on_utc(options.node, others, &options.utc, clock, Arc::clone(&peers))),
-            ClockBound::Alone | ClockBound::HalfWidth { .. } => None,
+            ClockBound::HalfWidth { .. } => Some(Rounds::on_one_machine(others, clock, Arc::clone(&peers))),
+            ClockBound::Alone => None,
         };
         let of_oracle = |error| OpenError::File { path: "the oracle's ceiling".into(), error };
         let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));

@@ -23,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"meridian clock\n\0";
+/// A node tells the others how its clock is, once in so many rounds.
+const VIEW_EVERY_ROUNDS: u64 = 5;
 /// How long another node's word on its own clock is worth showing.
 const VIEW_LASTS_NS: u64 = 3_000_000_000;
 
@@ -119,6 +121,8 @@ pub struct Rounds {
 enum Keeper {
     Cluster(ClusterClock),
     Utc(Daemon),
+    /// Nodes on one machine look at its clock, and need to ask nobody.
+    Shared(Arc<Clock>),
 }
 
 struct State {
@@ -137,13 +141,15 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.poll(boot_ns),
             Keeper::Utc(daemon) => daemon.poll(boot_ns),
+            Keeper::Shared(_) => Vec::new(),
         }
     }
 
-    fn answer(&self, boot_ns: u64, poll: Poll) -> Word {
+    fn answer(&self, boot_ns: u64, poll: Poll) -> Option<Word> {
         match self {
-            Keeper::Cluster(cluster) => Word::Shown(cluster.show(boot_ns, poll)),
-            Keeper::Utc(daemon) => Word::Told(daemon.tell(boot_ns, poll)),
+            Keeper::Cluster(cluster) => Some(Word::Shown(cluster.show(boot_ns, poll))),
+            Keeper::Utc(daemon) => Some(Word::Told(daemon.tell(boot_ns, poll))),
+            Keeper::Shared(_) => None,
         }
     }
 
@@ -152,6 +158,7 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.hull(),
             Keeper::Utc(daemon) => daemon.known(boot_ns),
+            Keeper::Shared(_) => None,
         }
     }
 
@@ -159,6 +166,7 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.reading(boot_ns),
             Keeper::Utc(daemon) => daemon.reading(boot_ns),
+            Keeper::Shared(clock) => Some((clock.now().interval, Standing::Good)),
         }
     }
 
@@ -170,6 +178,7 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.offset_ns(boot_ns, node),
             Keeper::Utc(daemon) => daemon.offset_ns(boot_ns, node),
+            Keeper::Shared(_) => Some(0),
         }
     }
 
@@ -177,6 +186,7 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.round_trip_ns(boot_ns, node),
             Keeper::Utc(daemon) => daemon.round_trip_ns(boot_ns, node),
+            Keeper::Shared(_) => None,
         }
     }
 
@@ -184,6 +194,7 @@ impl Keeper {
         match self {
             Keeper::Cluster(cluster) => cluster.demoted(boot_ns).map(Voice::Master).collect(),
             Keeper::Utc(daemon) => daemon.demoted().to_vec(),
+            Keeper::Shared(_) => Vec::new(),
         }
     }
 }
@@ -201,9 +212,15 @@ impl Rounds {
             None => None,
         };
         let boot = boot()?;
-        let cluster = ClusterClock::begin(others.clone(), boot, boot_ns(), system_ns(), anchor);
+        let cluster = ClusterClock::begin(others.clone(), boot, boot_ns(), system_ns(), anchor).drifting(clock.drift());
         let name = clock.bound().name().to_owned();
         Ok(Rounds::new(Keeper::Cluster(cluster), others, Vec::new(), name, boot, folder, clock, peers))
+    }
+
+    /// Begins a life on a machine whose clock all nodes look at: they only tell each other how it is.
+    pub fn on_one_machine(others: Vec<NodeId>, clock: Arc<Clock>, peers: Arc<OnceLock<Arc<Peers>>>) -> Arc<Rounds> {
+        let name = clock.bound().name().to_owned();
+        Rounds::new(Keeper::Shared(Arc::clone(&clock)), others, Vec::new(), name, 0, None, clock, peers)
     }
 
     /// Begins a life on UTC.
@@ -219,6 +236,7 @@ impl Rounds {
             Some(drift) => Daemon::with_oscillator(masters, drift),
             None => Daemon::new(masters, !utc.sources.is_empty()),
         };
+        let daemon = daemon.drifting(clock.drift());
         Rounds::new(Keeper::Utc(daemon), others, utc.sources.clone(), utc.name(me), 0, None, clock, peers)
     }
 
@@ -254,7 +272,9 @@ impl Rounds {
                 this.consult(round, &mut sources);
                 this.ask();
                 this.reserve();
-                this.tell_view();
+                if round.is_multiple_of(VIEW_EVERY_ROUNDS) {
+                    this.tell_view();
+                }
                 let mut state = this.state.lock();
                 if !state.stopped {
                     this.stopped.wait_for(&mut state, Duration::from_nanos(POLL_EVERY_NS));
@@ -280,7 +300,7 @@ impl Rounds {
                 let state = self.state.lock();
                 let answer = state.keeper.answer(boot_ns(), poll);
                 drop(state);
-                self.say(from, &answer);
+                answer.into_iter().for_each(|answer| self.say(from, &answer));
             }
             Ok(Word::Shown(shown)) => {
                 let mut state = self.state.lock();
@@ -436,7 +456,7 @@ impl Rounds {
         }
         let before = std::mem::replace(&mut state.standing, standing);
         if before != standing {
-            let half_width_us = bound.on(boot_ns, Drift::WORST).half_width_ns() / 1_000;
+            let half_width_us = bound.on(boot_ns, self.clock.drift()).half_width_ns() / 1_000;
             match (standing.is_usable(), before.is_usable()) {
                 (true, false) => tracing::info!(half_width_us, %standing, "the time is known"),
                 (false, true) => tracing::warn!(half_width_us, "the time is not known: {}", self.why(state, boot_ns)),
@@ -450,7 +470,9 @@ impl Rounds {
             Keeper::Cluster(cluster) if cluster.is_evicted(boot_ns) => OWN_CLOCK,
             Keeper::Cluster(_) => "too few nodes have answered",
             Keeper::Utc(daemon) if daemon.is_evicted(boot_ns) => OWN_CLOCK,
-            Keeper::Utc(_) => "those who tell it contradict each other, or have been silent for too long",
+            Keeper::Utc(_) | Keeper::Shared(_) => {
+                "those who tell it contradict each other, or have been silent for too long"
+            }
         }
     }
 }

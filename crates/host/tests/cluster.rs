@@ -106,6 +106,12 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
             assert_eq!(get(node, &format!("k{index}")).as_deref(), Some("first"));
         }
     }
+    // Each tells the others how its clock is.
+    insist(|| {
+        let others = nodes[0].as_ref().unwrap().status().others;
+        let good = |other: &NodeTime| other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good);
+        if others.len() == 2 && others.iter().all(good) { Ok(()) } else { Err(format!("{others:?}")) }
+    });
     for away in 0..3u32 {
         nodes[away as usize] = None;
         let value = format!("without {away}");
