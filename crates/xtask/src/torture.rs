@@ -42,6 +42,9 @@ pub struct Options {
     /// The nodes believe no clock, and ask each other what time it is.
     #[arg(long)]
     cluster_time: bool,
+    /// The nodes speak TLS. What is between them is left alone then.
+    #[arg(long)]
+    tls: bool,
     /// The program, if it need not be built.
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -144,7 +147,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::TempDir) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let mut cluster = Cluster::start(binary, folder.path(), usize::from(options.nodes), options.cluster_time)?;
+    let mut cluster = Cluster::start(binary, folder.path(), options)?;
     let board = Arc::new(Board {
         doors: Arc::clone(&cluster.doors),
         began: Instant::now(),

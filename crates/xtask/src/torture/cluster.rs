@@ -30,6 +30,7 @@ pub struct Cluster {
     nodes: Vec<Node>,
     join: String,
     cluster_time: bool,
+    tls: bool,
     /// From the first to the second.
     links: Vec<Vec<Arc<Link>>>,
     /// Where clients find them.
@@ -42,7 +43,8 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Cluster {
     /// Starts all of them.
-    pub fn start(binary: &Path, folder: &Path, count: usize, cluster_time: bool) -> Result<Cluster, String> {
+    pub fn start(binary: &Path, folder: &Path, options: &super::Options) -> Result<Cluster, String> {
+        let (count, cluster_time, tls) = (usize::from(options.nodes), options.cluster_time, options.tls);
         let bind = || TcpListener::bind("127.0.0.1:0").map_err(text);
         let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
         let address = |listener: &TcpListener| listener.local_addr().map_err(text);
@@ -59,7 +61,7 @@ impl Cluster {
         let join = nodes.iter().map(|node| node.listen.to_string()).collect::<Vec<_>>().join(",");
         let doors = Arc::new(Mutex::new(vec![None; count]));
         let (binary, folder) = (binary.to_owned(), folder.to_owned());
-        let mut cluster = Cluster { binary, folder, nodes, join, cluster_time, links, doors };
+        let mut cluster = Cluster { binary, folder, nodes, join, cluster_time, tls, links, doors };
         (0..count).try_for_each(|at| cluster.begin(at))?;
         Ok(cluster)
     }
@@ -92,6 +94,12 @@ impl Cluster {
         command.args(["--listen", &listen.to_string(), "--bind", &bind.to_string(), "--join", &self.join]);
         if self.cluster_time {
             command.arg("--cluster-time");
+        }
+        if self.tls {
+            command.arg("--tls");
+            if at > 0 {
+                command.arg("--token-file").arg(self.folder.join("node0/certificates/token"));
+            }
         }
         crate::server::ends_with_us(&mut command, libc::SIGKILL);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn();

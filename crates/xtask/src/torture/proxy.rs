@@ -1,7 +1,7 @@
 //! What stands between nodes: a TCP proxy that can be slow, deaf or shut, for each direction between two nodes.
 //!
 //! A node reaches another through that one's proxy. Who calls is read from the first bytes of its connection (its hello: the sender's number at byte
-//! 26); they are passed on unchanged.
+//! 26); they are passed on unchanged. Of a connection that begins with TLS nobody can read that: it is left alone, and its nodes are killed and stopped only.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 const HELLO_BYTES: usize = 42;
 const FROM: usize = 26;
+/// How a TLS handshake begins.
+const HANDSHAKE: u8 = 22;
 
 /// One direction between two nodes.
 #[derive(Debug, Default)]
@@ -57,7 +59,14 @@ fn carry(mut caller: TcpStream, to: SocketAddr, links: &[Arc<Link>]) -> std::io:
     let mut hello = [0; HELLO_BYTES];
     caller.read_exact(&mut hello)?;
     let number = u32::from_le_bytes([hello[FROM], hello[FROM + 1], hello[FROM + 2], hello[FROM + 3]]) as usize;
-    let Some(link) = number.checked_sub(1).and_then(|place| links.get(place)) else { return Ok(()) };
+    let undisturbed = Arc::default();
+    let link = match hello[0] {
+        HANDSHAKE => &undisturbed,
+        _ => match number.checked_sub(1).and_then(|place| links.get(place)) {
+            Some(link) => link,
+            None => return Ok(()),
+        },
+    };
     if link.cut.load(Relaxed) {
         return Ok(());
     }
