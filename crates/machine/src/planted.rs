@@ -41,6 +41,8 @@ pub enum Rule {
     StaleLogElected,
     /// Entries that contradict the leader's stay.
     ContradictionStays,
+    /// A snapshot is served by a member that has not installed everything at or below it.
+    ClosedBeforeInstalled,
     /// What is no longer kept is read as absent.
     HorizonUnchecked,
     /// Records of the log are taken for what they say.
@@ -79,10 +81,11 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 24] = [
+    pub const ALL: [Rule; 25] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::FloorNotAgreed,
+        Rule::ClosedBeforeInstalled,
         Rule::DuplicateTimestamp,
         Rule::IssuerBelowLog,
         Rule::SharedLocksFree,

@@ -150,7 +150,7 @@ impl Plan {
     /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a mark, and what is one statement is sometimes sent
     /// as such.
     pub fn in_sql(mut self, drawing: &mut Drawing<'_>) -> Plan {
-        if let Mode::ReadOnly(ReadAt::Exact(_)) = self.mode {
+        if let Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) = self.mode {
             self.mode = Mode::ReadOnly(ReadAt::Now);
         }
         let one = matches!(self.steps[..], [Step::Read(..) | Step::Append(..) | Step::Write(..) | Step::Scan(..)]);
@@ -222,9 +222,7 @@ impl Drawing<'_> {
         }
         let reads = self.reader || self.rng.random_bool(0.2);
         let mode = match self.rng.random_range(0..10) {
-            0 if reads && !self.past.is_empty() => {
-                Mode::ReadOnly(ReadAt::Exact(self.past[self.rng.random_range(0..self.past.len())]))
-            }
+            0 if reads && !self.past.is_empty() => self.of_the_past(),
             1 if reads => Mode::ReadOnly(ReadAt::Exact(self.present)),
             2..8 if reads => Mode::ReadOnly(ReadAt::Now),
             _ => Mode::ReadWrite, // Under locks, also if it only reads.
@@ -312,14 +310,18 @@ impl Drawing<'_> {
         }
     }
 
+    /// A snapshot at what was committed lately, or at that or anything later.
+    fn of_the_past(&mut self) -> Mode {
+        let at = self.past[self.rng.random_range(0..self.past.len())];
+        Mode::ReadOnly(if self.rng.random_bool(0.5) { ReadAt::Exact(at) } else { ReadAt::AtLeast(at) })
+    }
+
     fn mixed(&mut self) -> Plan {
         let mut steps = Vec::new();
         let mode = match self.rng.random_range(0..10) {
             0..2 => Mode::ReadOnly(ReadAt::Now),
             3.. if self.reader => Mode::ReadOnly(ReadAt::Now),
-            2 if !self.past.is_empty() => {
-                Mode::ReadOnly(ReadAt::Exact(self.past[self.rng.random_range(0..self.past.len())]))
-            }
+            2 if !self.past.is_empty() => self.of_the_past(),
             3 if self.rng.random_bool(0.3) => Mode::ReadOnly(ReadAt::Exact(self.present)),
             _ => Mode::ReadWrite,
         };

@@ -15,9 +15,20 @@ const DEEPEST_EXPRESSION: usize = 120;
 pub(crate) struct Parsed {
     pub(crate) statement: Statement,
     /// What stands behind AS OF SYSTEM TIME.
-    pub(crate) as_of: Option<String>,
+    pub(crate) as_of: Option<AsOf>,
     /// What CREATE DATABASE says behind PROTOCOL.
     pub(crate) protocol: Option<String>,
+}
+
+/// Which state a query is to see.
+#[derive(Clone, Debug)]
+pub(crate) enum AsOf {
+    /// That of this time.
+    Exactly(String),
+    /// That of this time, or of any later one.
+    AtLeast(String),
+    /// Any that is not older than this.
+    AtMostOld(String),
 }
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
@@ -158,20 +169,31 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlEr
 }
 
 /// Cuts `AS OF SYSTEM TIME value` from the end.
-fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlError> {
+fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> {
     let words = ["as", "of", "system", "time"];
     let starts = |window: &[TokenWithSpan]| window.iter().zip(words).all(|(token, word)| is_word(token, word));
     let Some(at) = tokens.windows(4).position(starts) else { return Ok(None) };
+    let text = |token: &Token| match token {
+        Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.clone()),
+        _ => None,
+    };
     let value = match tokens.get(at + 4..) {
-        Some([only]) => match &only.token {
-            Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.clone()),
-            _ => None,
-        },
+        Some([only]) => text(&only.token).map(AsOf::Exactly),
+        Some([name, open, only, close]) if open.token == Token::LParen && close.token == Token::RParen => {
+            let value = text(&only.token);
+            if is_word(name, "with_max_staleness") {
+                value.map(AsOf::AtMostOld)
+            } else if is_word(name, "with_min_timestamp") {
+                value.map(AsOf::AtLeast)
+            } else {
+                None
+            }
+        }
         _ => None,
     };
     let Some(value) = value else {
         return Err(SqlError::new(state::SYNTAX, "AS OF SYSTEM TIME takes one time, at the end of the statement")
-            .hint("For example: AS OF SYSTEM TIME '-10s', or a timestamp.")
+            .hint("For example: AS OF SYSTEM TIME '-10s', a timestamp, with_max_staleness('10s') or with_min_timestamp('…').")
             .at(names::place(tokens[at].span.start)));
     };
     tokens.truncate(at);

@@ -186,7 +186,7 @@ impl Session {
             Mode::ReadWrite
         } else if as_of.is_some() {
             let clock = self.engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
-            work::read_mode(as_of, || clock.began().earliest)?
+            work::read_mode(as_of, clock.began())?
         } else {
             Mode::ReadOnly(ReadAt::Now)
         };

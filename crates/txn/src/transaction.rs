@@ -29,6 +29,9 @@ pub enum ReadAt {
     Now,
     /// Exactly the state at this timestamp (AS OF SYSTEM TIME).
     Exact(Timestamp),
+    /// The state at this timestamp or at any later one, whichever is at hand; or everything that was acknowledged before the transaction began (Spanner
+    /// §4.1.3, bounded staleness).
+    AtLeast(Timestamp),
 }
 
 /// What kind of transaction to begin.

@@ -360,6 +360,16 @@ impl Group {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
+    /// The other members, to be spoken to.
+    pub fn others_addresses(&self) -> impl Iterator<Item = Address> {
+        self.others().into_iter().map(|node| self.address(node))
+    }
+
+    /// Whether this is another member.
+    pub fn is_member(&self, from: Address) -> bool {
+        from.node != self.config.me && self.config.members.contains(&from.node)
+    }
+
     fn others(&self) -> Vec<NodeId> {
         self.config.members.iter().copied().filter(|node| *node != self.config.me).collect()
     }

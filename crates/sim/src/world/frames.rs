@@ -76,7 +76,7 @@ impl World {
     /// Tells what coordinators and leaders say to one another; what members say among themselves is too much for a reader.
     pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &Message) {
         match (role, message) {
-            (_, Message::Ask(Request { ask: Ask::KeepAlive, .. }) | Message::Group(_)) => {}
+            (_, Message::Ask(Request { ask: Ask::KeepAlive, .. }) | Message::Group(_) | Message::Shown(_)) => {}
             (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => self.tell(|| {
                 let what = match ask {
                     Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),

@@ -164,7 +164,15 @@ impl World {
         match mode {
             _ if seen.ops.is_empty() => {}
             Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => self.past.push((at, seen.ops)),
-            Mode::ReadOnly(ReadAt::Exact(_)) => {}
+            Mode::ReadOnly(ReadAt::AtLeast(least)) if status == Status::Ok => {
+                let (nanos, logical, issuer) = at.unwrap_or_default();
+                let at = Timestamp { nanos, logical, issuer };
+                if at < least {
+                    self.fail(format!("a snapshot at {at} is older than {least}, which was asked for"));
+                }
+                self.past.push((at, seen.ops));
+            }
+            Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) => {}
             _ => {
                 let end = self.now();
                 self.marks.push(mark);

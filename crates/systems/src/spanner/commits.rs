@@ -10,6 +10,9 @@ use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Spent};
 
+/// Members are told so often, at most, how far the leader has shown.
+const CLOSE_EVERY_NS: u64 = 200_000_000;
+
 impl Replica {
     pub(super) fn propose(&mut self, agreed: &Agreed) -> Option<Index> {
         self.group.propose(agreed.encode()).ok().map(|(_, index)| index)
@@ -145,7 +148,13 @@ impl Replica {
             out.arm(Timer::Idle, now.boot_ns + LockTable::IDLE_NS / 2);
         }
         let lease = self.group.lease().filter(|_| self.serving).map_or(0, |lease| lease.granted_until);
-        let readable = Readable { through: self.visible, until: lease };
+        self.shown = self.shown.max(self.visible);
+        if self.serving && self.shown > self.told && !self.telling && self.group.others_addresses().next().is_some() {
+            self.telling = true;
+            out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
+        }
+        let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
+        let readable = Readable { through: self.visible, until: lease, closed: self.shown.min(installed) };
         if readable != self.published {
             self.published = readable;
             out.act(Effect::Readable(readable));
@@ -155,6 +164,15 @@ impl Replica {
             out.act(Effect::Leader(self.leader));
         }
         answers.into_iter().for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
+    }
+
+    /// Tells the members how far they may show what they have installed.
+    pub(super) fn tell_shown(&mut self, out: &mut Outbox<Replica>) {
+        self.telling = false;
+        if self.serving && self.shown > self.told {
+            self.told = self.shown;
+            self.group.others_addresses().for_each(|other| out.send(other, Message::Shown(self.shown)));
+        }
     }
 
     pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {

@@ -23,6 +23,9 @@ pub enum Message {
     /// To a coordinator.
     #[n(2)]
     Answer(#[n(0)] Reply),
+    /// Between members: everything at or below was shown by a leader. A fact, whoever says it and whenever it arrives.
+    #[n(3)]
+    Shown(#[n(0)] Timestamp),
 }
 
 /// What a replica waits for.
@@ -36,6 +39,8 @@ pub enum Timer {
     Idle,
     /// A look at who asks.
     Workload,
+    /// The members are told how far the leader has shown.
+    Close,
     /// Transactions that are under way have had time to end.
     HandOver,
 }
@@ -141,6 +146,11 @@ pub struct Replica {
     /// The newest commit or floor that is agreed.
     pub(super) agreed: Timestamp,
     pub(super) visible: Timestamp,
+    /// Everything at or below was shown by some leader, as far as this member has heard; and what of that it has told the others.
+    pub(super) shown: Timestamp,
+    pub(super) told: Timestamp,
+    /// The timer to tell them is armed.
+    pub(super) telling: bool,
     pub(super) published: Readable,
     pub(super) leader: Option<NodeId>,
     /// Leads, and everything that was agreed before it led has surely passed.
@@ -226,6 +236,9 @@ impl Replica {
             issuer: Issuer::above(me.0, agreed),
             agreed,
             visible: Timestamp::ZERO,
+            shown: Timestamp::ZERO,
+            told: Timestamp::ZERO,
+            telling: false,
             published: Readable::default(),
             leader: None,
             serving: false,
@@ -349,7 +362,8 @@ impl Machine for Replica {
                 self.with_group(now, out, |group, out| group.on_message(now, from, message, out));
             }
             Message::Ask(request) => self.on_ask(now, from, request, out),
-            Message::Answer(_) => return, // Meant for a coordinator.
+            Message::Shown(at) if self.group.is_member(from) => self.shown = self.shown.max(at),
+            Message::Shown(_) | Message::Answer(_) => return, // Not for this member.
         }
         self.finish(now, out);
     }
@@ -359,6 +373,7 @@ impl Machine for Replica {
             Timer::Group(timer) => self.with_group(now, out, |group, out| group.on_timer(now, timer, out)),
             Timer::CommitWait | Timer::HandOver => {}
             Timer::Workload => self.look_at_workload(now, out),
+            Timer::Close => self.tell_shown(out),
             Timer::Idle => {
                 let victims = self.locks.idle_victims(now.boot_ns);
                 self.judge(now, victims, out);

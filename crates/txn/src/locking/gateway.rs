@@ -59,15 +59,22 @@ impl<S: Site> Database for Gateway<S> {
         let read_at = match how.mode {
             Mode::ReadWrite => None,
             Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
-            Mode::ReadOnly(ReadAt::Exact(at)) if at.nanos > now.interval.latest => {
+            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) if at.nanos > now.interval.latest => {
                 return Box::pin(std::future::ready(Err(Failure::InFuture { now: now.interval })));
             }
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+            Mode::ReadOnly(ReadAt::AtLeast(_)) if leads => Some(slot.through),
+            // If nothing of that is at hand: the present, at the leader.
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => Some(slot.closed).filter(|closed| *closed >= at),
         };
         let number = self.site.new_number();
-        let local = leads && read_at.is_some_and(|at| at <= slot.through);
-        if local {
+        let here = |at: Timestamp| (leads && at <= slot.through) || at <= slot.closed;
+        let local = read_at.is_some_and(here);
+        if local && leads {
             self.site.reads_alone();
+        }
+        if local && !leads {
+            sometimes!("a snapshot is read where nobody leads");
         }
         let transaction = Session {
             site: Arc::clone(&self.site),
@@ -157,8 +164,10 @@ impl<S: Site> Session<S> {
         let site = Arc::clone(&self.site);
         if self.local {
             let at = self.read_at.unwrap_or(Timestamp::ZERO);
-            let chunk = site.scan(range, at, reverse, limit).map_err(of_store)?;
-            return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
+            match site.scan(range, at, reverse, limit) {
+                Ok(chunk) => return Ok(Rows { rows: chunk.rows, rest: chunk.rest }),
+                Err(error) => self.elsewhere(error)?,
+            }
         }
         let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -225,6 +234,19 @@ impl<S: Site> Session<S> {
                     site.pause(self.boot_ns() + PAUSE_NS).await;
                 }
             }
+        }
+    }
+
+    /// What this node does not keep any more, another one may: one that was sent a copy has no history. The rest of the snapshot is read at the leader.
+    fn elsewhere(&mut self, error: StoreError) -> Result<(), Failure> {
+        let slot = self.site.readable();
+        let leads = self.site.now().interval.latest < slot.until;
+        match error {
+            StoreError::BelowHorizon { .. } if !leads => {
+                self.local = false;
+                Ok(())
+            }
+            error => Err(of_store(error)),
         }
     }
 
@@ -357,8 +379,10 @@ impl<S: Site> Transaction for Session<S> {
         Box::pin(async move {
             if self.local {
                 let at = self.read_at.unwrap_or(Timestamp::ZERO);
-                let found = self.site.get(key, at).map_err(of_store)?;
-                return Ok(found.and_then(|version| version.value));
+                match self.site.get(key, at) {
+                    Ok(found) => return Ok(found.and_then(|version| version.value)),
+                    Err(error) => self.elsewhere(error)?,
+                }
             }
             let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
             if let Some(own) = self.writes.get(key) {

@@ -14,6 +14,8 @@ pub struct Readable {
     pub through: Timestamp,
     /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead.
     pub until: u64,
+    /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a snapshot of it is right for ever.
+    pub closed: Timestamp,
 }
 
 /// What a session hears.
