@@ -168,6 +168,7 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
         ("recent_bytes", (|shard| shard.recent_bytes as u64) as fn(&ShardStatus) -> u64),
         ("shard_applied_position", |shard| shard.applied),
         ("shard_through_ns", |shard| shard.through.nanos),
+        ("shard_closed_ns", |shard| shard.closed.nanos),
         ("shard_leads", |shard| u64::from(shard.leads)),
         ("shard_has_leader", |shard| u64::from(shard.leader.is_some())),
         // No node has the number 0.

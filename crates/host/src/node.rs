@@ -121,6 +121,8 @@ pub struct ShardStatus {
     pub leads: bool,
     /// The newest installed commit.
     pub through: Timestamp,
+    /// Snapshots at or below this are served here, whoever leads.
+    pub closed: Timestamp,
     /// The newest commit that the store holds.
     pub applied: u64,
     /// Memory that versions take before they are settled.
@@ -488,6 +490,7 @@ impl Node {
                 leader: home.known_leader(),
                 leads: home.readable().until > 0,
                 through: home.readable().through,
+                closed: home.readable().closed,
                 applied: home.space().extent().map_or(0, |extent| extent.position),
                 recent_bytes: home.space().recent_bytes(),
             }

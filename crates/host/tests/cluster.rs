@@ -318,3 +318,39 @@ fn time_masters_tell_the_others_what_time_it_is() {
     standing(last, Standing::FreeRunning);
     assert_eq!(last.now().health, Health::Good);
 }
+
+/// What a leader has shown is read from a member that hears nobody any more: the past needs no majority.
+#[test]
+fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    put(nodes[0].as_ref().unwrap(), "k", "1");
+    let database = nodes[0].as_ref().unwrap().database("postgres").unwrap();
+    let at = insist(|| {
+        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        transaction.put(Key::from("k"), Some(Value::from("2"))).map_err(|failure| failure.to_string())?;
+        match block_on(transaction.commit()) {
+            Outcome::Committed { at } => Ok(at),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    drop(database);
+    put(nodes[0].as_ref().unwrap(), "k", "3");
+    let last = Arc::clone(nodes[2].as_ref().unwrap());
+    insist(|| {
+        let status = last.status();
+        let shard = status.shards.iter().find(|shard| shard.database == "postgres").ok_or("no such shard")?;
+        if shard.closed >= at { Ok(()) } else { Err(format!("closed at {}", shard.closed)) }
+    });
+    (nodes[0], nodes[1]) = (None, None);
+    let read = |read_at: ReadAt| {
+        let begin = Begin { mode: Mode::ReadOnly(read_at), age: None };
+        let mut transaction = block_on(last.database("postgres").unwrap().begin(begin)).unwrap();
+        let found = block_on(transaction.get(&Key::from("k"), Lock::Shared)).unwrap();
+        found.map(|value| String::from_utf8(value.0.to_vec()).unwrap())
+    };
+    assert_eq!(read(ReadAt::Exact(at)).as_deref(), Some("2"));
+    assert!(["2", "3"].contains(&read(ReadAt::AtLeast(at)).unwrap().as_str()));
+}

@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::system::Surroundings;
 use crate::types::Type;
 use crate::work::Work;
-use meridian_txn::{Mode, ReadAt};
+use meridian_txn::Mode;
 use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
 use std::sync::Arc;
 
@@ -39,7 +39,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             }
             session.finish_implicit().await?;
             let by_default = session.settings.get("default_transaction_read_only") == Some("on");
-            let mode = if reads_only(modes, by_default) { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
+            let mode = match reads_only(modes, by_default) {
+                true => session.reading(None).await?,
+                false => Mode::ReadWrite,
+            };
             let work = Work::begin(&session.engine, mode, None, true).await?;
             session.seat.begins(work.txn.age());
             session.work = Some(work);
@@ -182,7 +185,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
                     let message = "transaction read-write mode must be set before any query";
                     return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
                 }
-                let mode = if now { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
+                let mode = if now { session.reading(None).await? } else { Mode::ReadWrite };
                 session.work = Some(Work::begin(&session.engine, mode, None, true).await?);
             }
             Ok(())

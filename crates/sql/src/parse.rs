@@ -1,7 +1,10 @@
 //! Text to statements: split at semicolons, AS OF SYSTEM TIME cut off, the rest to the parser.
 
+use crate::datetime;
 use crate::error::{SqlError, state};
 use crate::names;
+use meridian_clock::{Interval, Timestamp};
+use meridian_txn::ReadAt;
 use sqlparser::ast::{self, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -29,6 +32,63 @@ pub(crate) enum AsOf {
     AtLeast(String),
     /// Any that is not older than this.
     AtMostOld(String),
+}
+
+impl AsOf {
+    /// What `spanner.read_only_staleness` says, as in Cloud Spanner: the present, or another state; nothing, if it says nothing.
+    pub(crate) fn of_setting(text: &str) -> Option<Option<AsOf>> {
+        let (kind, time) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        let time = time.trim().to_owned();
+        let as_of = match kind.to_uppercase().as_str() {
+            "STRONG" if time.is_empty() => return Some(None),
+            "MAX_STALENESS" => AsOf::AtMostOld(time),
+            "EXACT_STALENESS" => AsOf::Exactly(format!("-{time}")),
+            "MIN_READ_TIMESTAMP" => AsOf::AtLeast(time),
+            "READ_TIMESTAMP" => AsOf::Exactly(time),
+            _ => return None,
+        };
+        as_of.read_at(Interval { earliest: u64::MAX >> 1, latest: u64::MAX >> 1 }).ok()?;
+        Some(Some(as_of))
+    }
+
+    /// Which timestamps it means, at a time that lies in this interval.
+    pub(crate) fn read_at(&self, now: Interval) -> Result<ReadAt, SqlError> {
+        Ok(match self {
+            AsOf::Exactly(text) => ReadAt::Exact(Timestamp::end_of(moment(text, now.earliest)?)),
+            AsOf::AtLeast(text) => ReadAt::AtLeast(Timestamp::end_of(moment(text, now.earliest)?)),
+            // No older than that, whatever the time may be.
+            AsOf::AtMostOld(text) => {
+                ReadAt::AtLeast(Timestamp::end_of(moment(&format!("-{}", text.trim()), now.latest)?))
+            }
+        })
+    }
+}
+
+/// Nanoseconds since 1970.
+fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
+    let bad = || {
+        SqlError::new(state::BAD_DATETIME, format!("AS OF SYSTEM TIME does not understand '{text}'"))
+            .hint("Give '-10s' (also ms, m, h, d), a timestamp, or nanoseconds since 1970.")
+    };
+    let trimmed = text.trim();
+    Ok(if let Some(back) = trimmed.strip_prefix('-') {
+        let unit_at = back.find(|c: char| !c.is_ascii_digit()).unwrap_or(back.len());
+        let count: u64 = back[..unit_at].parse().map_err(|_| bad())?;
+        let unit_ns: u64 = match back[unit_at..].trim() {
+            "us" => 1_000,
+            "ms" => 1_000_000,
+            "" | "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return Err(bad()),
+        };
+        now_ns.saturating_sub(count.checked_mul(unit_ns).ok_or_else(bad)?)
+    } else if let Ok(nanos) = trimmed.parse::<u64>() {
+        nanos
+    } else {
+        datetime::to_unix_ns(datetime::timestamp_from_text(trimmed, true).map_err(|_| bad())?)
+    })
 }
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {

@@ -6,7 +6,7 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, restart, state};
 use crate::expr::{Facts, Scope};
-use crate::parse::Parsed;
+use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
 use crate::select::Running;
 use crate::session::Session;
@@ -182,18 +182,18 @@ impl Session {
             Some(_) => return Ok(()),
             None => {}
         }
-        let mode = if writes {
-            Mode::ReadWrite
-        } else if as_of.is_some() {
-            let clock = self.engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
-            work::read_mode(as_of, clock.began())?
-        } else {
-            Mode::ReadOnly(ReadAt::Now)
-        };
+        let mode = if writes { Mode::ReadWrite } else { self.reading(as_of.clone()).await? };
         let work = Work::begin(&self.engine, mode, None, false).await?;
         self.seat.begins(work.txn.age());
         self.work = Some(work);
         Ok(())
+    }
+
+    /// How to read: as the statement says, or else as the session does.
+    pub(crate) async fn reading(&mut self, as_of: Option<AsOf>) -> Result<Mode, SqlError> {
+        let Some(as_of) = as_of.or_else(|| self.settings.staleness()) else { return Ok(Mode::ReadOnly(ReadAt::Now)) };
+        let clock = self.engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        Ok(Mode::ReadOnly(as_of.read_at(clock.began())?))
     }
 
     /// One attempt at a portal's next rows.

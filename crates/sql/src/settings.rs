@@ -1,6 +1,7 @@
 //! SET and SHOW.
 
 use crate::error::{SqlError, state};
+use crate::parse::AsOf;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ pub(crate) struct Settings {
     values: BTreeMap<String, String>,
 }
 
-pub(crate) const DEFAULTS: [(&str, &str); 24] = [
+pub(crate) const DEFAULTS: [(&str, &str); 25] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -30,6 +31,7 @@ pub(crate) const DEFAULTS: [(&str, &str); 24] = [
     ("server_version", "16.0"),
     ("server_version_num", "160000"),
     ("session_authorization", "root"),
+    ("spanner.read_only_staleness", "STRONG"),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
     ("timezone", "UTC"),
@@ -69,6 +71,11 @@ impl Settings {
         self.get(name).and_then(duration).filter(|timeout| !timeout.is_zero())
     }
 
+    /// Which state read-only transactions are to see; none: the present.
+    pub(crate) fn staleness(&self) -> Option<AsOf> {
+        AsOf::of_setting(self.get("spanner.read_only_staleness")?).flatten()
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         let name = Self::canonical(name);
         let refused = |hint: &str| {
@@ -88,6 +95,11 @@ impl Settings {
             }
             "standard_conforming_strings" if ["off", "false", "0"].contains(&folded.as_str()) => {
                 return refused("Only on is supported.");
+            }
+            "spanner.read_only_staleness" if folded != "default" && AsOf::of_setting(value).is_none() => {
+                return refused(
+                    "It is STRONG, MAX_STALENESS 10s, EXACT_STALENESS 10s, MIN_READ_TIMESTAMP or READ_TIMESTAMP and a time.",
+                );
             }
             // Every level is accepted, and each runs as the strongest.
             "transaction_isolation" | "default_transaction_isolation" => return Ok(()),

@@ -11,10 +11,8 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::key;
-use crate::parse::AsOf;
 use crate::system;
-use meridian_clock::{Interval, Timestamp};
-use meridian_txn::{Age, Begin, Lock, Mode, ReadAt, Savepoint, Transaction};
+use meridian_txn::{Age, Begin, Lock, Mode, Savepoint, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -137,44 +135,6 @@ impl Work {
             self.journal.push(Step::Ran { compiled: compiled.clone(), params: params.clone(), checksum });
         }
     }
-}
-
-/// How to read: now, or at a time given as text. `now` is what the time is between.
-pub(crate) fn read_mode(as_of: &Option<AsOf>, now: Interval) -> Result<Mode, SqlError> {
-    let Some(as_of) = as_of else { return Ok(Mode::ReadOnly(ReadAt::Now)) };
-    Ok(Mode::ReadOnly(match as_of {
-        AsOf::Exactly(text) => ReadAt::Exact(Timestamp::end_of(moment(text, now.earliest)?)),
-        AsOf::AtLeast(text) => ReadAt::AtLeast(Timestamp::end_of(moment(text, now.earliest)?)),
-        // No older by whatever the time may be.
-        AsOf::AtMostOld(text) => ReadAt::AtLeast(Timestamp::end_of(moment(&format!("-{}", text.trim()), now.latest)?)),
-    }))
-}
-
-/// Nanoseconds since 1970.
-fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
-    let bad = || {
-        SqlError::new(crate::error::state::BAD_DATETIME, format!("AS OF SYSTEM TIME does not understand '{text}'"))
-            .hint("Give '-10s' (also ms, m, h, d), a timestamp, or nanoseconds since 1970.")
-    };
-    let trimmed = text.trim();
-    Ok(if let Some(back) = trimmed.strip_prefix('-') {
-        let unit_at = back.find(|c: char| !c.is_ascii_digit()).unwrap_or(back.len());
-        let count: u64 = back[..unit_at].parse().map_err(|_| bad())?;
-        let unit_ns: u64 = match back[unit_at..].trim() {
-            "us" => 1_000,
-            "ms" => 1_000_000,
-            "" | "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            "d" => 86_400_000_000_000,
-            _ => return Err(bad()),
-        };
-        now_ns.saturating_sub(count.checked_mul(unit_ns).ok_or_else(bad)?)
-    } else if let Ok(nanos) = trimmed.parse::<u64>() {
-        nanos
-    } else {
-        datetime::to_unix_ns(datetime::timestamp_from_text(trimmed, true).map_err(|_| bad())?)
-    })
 }
 
 /// What a client saw of a result.

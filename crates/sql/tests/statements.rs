@@ -241,6 +241,20 @@ fn the_past_can_be_read() {
     assert_eq!(run(s, &format!("select count(*) from people as of system time '{before}'")), ["3", "SELECT 1"]);
     assert_eq!(run(s, "select count(*) from people"), ["1", "SELECT 1"]);
     assert!(run(s, "select 1 as of system time 'soon'")[0].starts_with("22007"));
+    // Not older than this, or than so long ago.
+    let least = format!("select count(*) from people as of system time with_min_timestamp('{before}')");
+    assert_eq!(run(s, &least), ["3", "SELECT 1"]);
+    assert_eq!(run(s, "select count(*) from people as of system time with_max_staleness('0s')"), ["1", "SELECT 1"]);
+    assert!(run(s, "select 1 as of system time with_max_staleness('a while')")[0].starts_with("22007"));
+    assert!(run(s, "select 1 as of system time with_luck('1s')")[0].starts_with("42601"));
+    // The same for all that a session reads, and never for what it writes.
+    run(s, &format!("set spanner.read_only_staleness = 'READ_TIMESTAMP {before}'"));
+    assert_eq!(run(s, "select count(*) from people"), ["3", "SELECT 1"]);
+    assert_eq!(run(s, "begin read only; select count(*) from people; commit")[1], "3");
+    assert_eq!(run(s, "insert into people (id, name) values (9, 'Zoe')"), ["INSERT 0 1"]);
+    assert_eq!(run(s, "select count(*) from people as of system time with_max_staleness('0s')")[0], "2");
+    assert_eq!(run(s, "set spanner.read_only_staleness = 'strong'; select count(*) from people")[1], "2");
+    assert!(run(s, "set spanner.read_only_staleness = 'MAX_STALENESS soon'")[0].starts_with("22023"));
 }
 
 #[test]

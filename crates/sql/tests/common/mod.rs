@@ -78,7 +78,8 @@ impl Database for Memory {
         state.now = state.now.max(START) + 1_000;
         let age = how.age.unwrap_or(Age { began_ns: state.now, node: 1, number: state.begun });
         let read_at = match how.mode {
-            Mode::ReadOnly(ReadAt::Exact(at)) => at.nanos,
+            // The oldest that is allowed.
+            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) => at.nanos,
             _ => state.now,
         };
         let began = state.now;
