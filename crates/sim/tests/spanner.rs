@@ -213,12 +213,13 @@ fn every_planted_defect_is_noticed() {
     for defect in Defect::all() {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::LeaseNotChecked => 190,
-            Defect::EarlierLifeHeard => 425,
-            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 4430,
-            Defect::Rule(Rule::PromiseNotLogged) => 540,
-            Defect::Rule(Rule::FloorNotAgreed) => 40,
-            Defect::Rule(Rule::StoreChecksum) => 1575,
+            Defect::LeaseNotChecked => 385,
+            Defect::EarlierLifeHeard => 435,
+            Defect::Rule(Rule::IssuerBelowLog) => 235,
+            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 1040,
+            Defect::Rule(Rule::PromiseNotLogged) => 5425,
+            Defect::Rule(Rule::StoreChecksum) => 1515,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 390,
             _ => 0,
         };
         let noticed = |seed: &u64| {
