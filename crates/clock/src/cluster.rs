@@ -131,6 +131,8 @@ pub struct ClusterClock {
     silent_until: Option<u64>,
     /// Somebody steady was heard since this one is silent.
     led: bool,
+    /// Who was not followed, because his clock is so far ahead.
+    far: Option<NodeId>,
     questions: Questions,
     samples: BTreeMap<NodeId, VecDeque<Sample>>,
     /// Until when each is not believed, because what it showed contradicts what it had shown.
@@ -165,6 +167,7 @@ impl ClusterClock {
             jumped_at: boot_ns,
             silent_until: (!alone).then(|| silence(boot_ns, Drift::WORST)),
             led: false,
+            far: None,
             questions: Questions::new(BOUND_LASTS_NS),
             samples: BTreeMap::new(),
             demoted: BTreeMap::new(),
@@ -230,7 +233,7 @@ impl ClusterClock {
             }
         }
         if self.silent_until.is_some() {
-            self.follow(boot_ns, &shown, fresh);
+            self.follow(boot_ns, from, &shown, fresh);
         }
         self.agree(boot_ns);
     }
@@ -256,6 +259,11 @@ impl ClusterClock {
     /// Those who are not believed.
     pub fn demoted(&self, boot_ns: u64) -> impl Iterator<Item = NodeId> {
         self.demoted.iter().filter(move |(_, until)| boot_ns < **until).map(|(node, _)| *node)
+    }
+
+    /// Who begins with a clock that is more than an hour ahead, so that this member does not follow him alone: somebody's system clock has to be set.
+    pub fn far(&self) -> Option<NodeId> {
+        self.far
     }
 
     /// Whether this machine's own clock contradicts the others'.
@@ -320,15 +328,19 @@ impl ClusterClock {
 
     /// While it is silent, a clock goes where the others are: to a majority, if there is one; to somebody steady, if not; and to whoever is the latest, if
     /// all have just begun.
-    fn follow(&mut self, boot_ns: u64, shown: &Shown, fresh: Sample) {
+    fn follow(&mut self, boot_ns: u64, from: NodeId, shown: &Shown, fresh: Sample) {
         let floor = self.floor.on(boot_ns);
         let theirs = fresh.on(boot_ns, self.drift).earliest;
         if let Some(majority) = self.tightest(boot_ns, false) {
-            self.led = true;
+            (self.led, self.far) = (true, None);
             return self.jump(boot_ns, floor.max(majority.greatest));
         }
         let now = self.mine.on(boot_ns);
-        if theirs > now.saturating_add(FAR_NS) || (self.led && !shown.steady) {
+        if theirs > now.saturating_add(FAR_NS) {
+            self.far = Some(from);
+            return;
+        }
+        if self.led && !shown.steady {
             return;
         }
         let before = if self.led || !shown.steady { now } else { floor };

@@ -345,6 +345,14 @@ fn who_asks_nobody_knows_nothing_and_who_is_alone_knows_at_once() {
 }
 
 #[test]
+fn nobody_follows_one_who_is_hours_ahead_and_he_is_named() {
+    let mut clock = ClusterClock::begin(vec![NodeId(2)], 1, S, 50_000 * S, None);
+    let (_, poll) = clock.poll(2 * S)[0];
+    clock.hear(2 * S, NodeId(2), Shown { sent: poll.sent, value: 60_000 * S, steady: false });
+    assert_eq!((clock.far(), clock.reading(2 * S)), (Some(NodeId(2)), None));
+}
+
+#[test]
 fn a_reading_goes_on_and_says_so_when_nobody_answers_any_more() {
     let mut world = World::new(3, 3);
     (world.delay_ns, world.loss) = (50_000, 0.0);

@@ -333,6 +333,11 @@ impl Rounds {
                 name += &format!("; not believed: {}", self.sources[number]);
             }
         }
+        if let Keeper::Cluster(cluster) = &state.keeper
+            && let Some(node) = cluster.far()
+        {
+            name += &format!("; node {}'s system clock was more than an hour ahead: set one of the two", node.0);
+        }
         (state.keeper.standing(boot_ns), name)
     }
 
