@@ -293,6 +293,9 @@ impl Peers {
                 }
             });
             state = link.state.lock();
+            if !state.line.as_ref().is_some_and(|now| Arc::ptr_eq(now, &line)) {
+                continue; // it was lost meanwhile, and with it what was on its way
+            }
             let Ok(sent) = sent else {
                 link.lose(&mut state, &line);
                 break;
@@ -716,7 +719,10 @@ impl Link {
         self.dropped.fetch_add(state.queue.len() as u64, Ordering::Relaxed);
         state.queue.clear();
         state.queued_bytes = 0;
-        state.left.clear();
+        // What is left was the link's thread's to write, which has not begun: nobody else would say that nobody writes any more.
+        if !std::mem::take(&mut state.left).is_empty() {
+            state.writing = false;
+        }
         self.changed.notify_one();
     }
 }
@@ -826,6 +832,22 @@ mod tests {
         }
         pair.one.stop();
         pair.two.stop();
+    }
+
+    /// A connection is lost after a writer has left something to the link's thread, and before that has begun.
+    #[test]
+    fn what_was_left_of_a_lost_connection_keeps_nobody_from_writing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let line = Line { socket: TcpStream::connect(listener.local_addr().unwrap()).unwrap(), seal: None };
+        let link = Link::default();
+        let mut state = link.state.lock();
+        (state.writing, state.left) = (true, b"the rest of a frame".to_vec());
+        link.lose(&mut state, &line);
+        assert!(!state.writing && state.left.is_empty());
+        // Whoever is at it says so himself.
+        state.writing = true;
+        link.lose(&mut state, &line);
+        assert!(state.writing);
     }
 
     #[test]
