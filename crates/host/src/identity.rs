@@ -4,13 +4,14 @@
 //! count is on disk before a life begins, so that a message for an earlier life is recognised. The file `lock` is held while a process uses the
 //! folder. A folder of another cluster, of a newer format, or in use is refused by name, and so is one with a flipped byte.
 
+use crate::kept;
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{Acquaintances, DiskId, Greeting, Member, Members, MembersError, Stranger};
 use minicbor::{Decode, Encode};
 use parking_lot::Mutex;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -231,7 +232,7 @@ impl Identity {
         }
         stored.incarnation.0 += 1;
         let acquaintances = stored.acquaintances.get_or_insert_with(|| Acquaintances::of_veteran(disk)).clone();
-        write(folder, &path, &stored).map_err(of_file)?;
+        write(folder, &stored).map_err(of_file)?;
         Ok(Identity {
             cluster: u128::from_be_bytes(stored.cluster),
             me: node,
@@ -280,7 +281,7 @@ impl Identity {
             && let Some(Folder { path, stored, .. }) = &self.folder
         {
             let stored = Stored { acquaintances: Some(changed.clone()), ..stored.clone() };
-            write(path, &path.join("identity"), &stored)?;
+            write(path, &stored)?;
         }
         self.admitted.store(changed.admitted(), Ordering::Release);
         *acquaintances = changed;
@@ -306,10 +307,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
     let damaged = |what: &str| OpenError::Damaged { path: path.into(), what: what.into() };
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it does not begin like an identity"))?;
     let (format, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
-    let (crc, body) = rest.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
-    if u32::from_le_bytes(*crc) != crc32fast::hash(body) {
-        return Err(damaged("its checksum does not fit"));
-    }
+    let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not fit"))?;
     match u32::from_le_bytes(*format) {
         FORMAT | WITHOUT_NUMBERS => {}
         format => return Err(OpenError::NewerFormat { path: path.into(), format }),
@@ -317,18 +315,9 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
     minicbor::decode(body).map_err(|error| damaged(&error.to_string()))
 }
 
-fn write(folder: &Path, path: &Path, stored: &Stored) -> io::Result<()> {
+fn write(folder: &Path, stored: &Stored) -> io::Result<()> {
     let body = minicbor::to_vec(stored).expect("invariant: writing to memory cannot fail");
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
-    bytes.extend_from_slice(&body);
-    let fresh = folder.join("identity.new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    File::open(folder)?.sync_all()
+    kept::write(folder, "identity", &[MAGIC, &FORMAT.to_le_bytes()[..]].concat(), &body)
 }
 
 #[cfg(test)]
@@ -382,7 +371,7 @@ mod tests {
         let path = folder.path().join("identity");
         let mut stored = read(&path, &fs::read(&path).unwrap()).unwrap();
         stored.acquaintances = None;
-        write(folder.path(), &path, &stored).unwrap();
+        write(folder.path(), &stored).unwrap();
         let mut bytes = fs::read(&path).unwrap();
         bytes[MAGIC.len()] = WITHOUT_NUMBERS as u8;
         fs::write(&path, bytes).unwrap();

@@ -16,6 +16,7 @@ pub mod directory;
 pub mod gateway;
 pub mod identity;
 pub mod journal;
+mod kept;
 pub mod mailbox;
 pub mod member;
 pub mod node;

@@ -10,6 +10,7 @@
 //! oracle` measures it.
 
 use crate::clock::{Clock, boot_ns};
+use crate::kept;
 use crate::peers::Peers;
 use crate::rendezvous::{Answer, Answerer, rendezvous};
 use meridian_clock::authority::{Authority, Stamps};
@@ -20,8 +21,7 @@ use meridian_systems::envelope::{self, Kind};
 use minicbor::{Decode, Encode};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -103,7 +103,7 @@ impl Service {
         clock: Arc<Clock>,
         peers: Arc<OnceLock<Arc<Peers>>>,
     ) -> io::Result<Arc<Service>> {
-        let floor = folder.as_ref().map_or(Ok(0), |folder| read(&folder.join("oracle")))?;
+        let floor = folder.as_ref().map_or(Ok(0), |folder| read(folder))?;
         let server = Server {
             oracle: Oracle::above(&Terms::K2, floor),
             authority: Authority::above(me.0, floor),
@@ -391,55 +391,20 @@ impl Coordinator {
     }
 }
 
-/// ```text
-///   "meridian oracle\n"  crc:u32  ceiling:u64
-/// ```
-fn read(path: &Path) -> io::Result<u64> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    let body = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<4>());
-    let body = body.filter(|(crc, body)| u32::from_le_bytes(**crc) == crc32fast::hash(body));
-    let ceiling = body.and_then(|(_, body)| Some(u64::from_le_bytes(body.try_into().ok()?)));
-    ceiling.ok_or_else(|| {
-        let what = "it is damaged, and with it what this node's oracle and authority may have answered";
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    })
+/// How far the former lives may have answered.
+fn read(folder: &Path) -> io::Result<u64> {
+    const DAMAGED: &str = "it is damaged, and with it what this node's oracle and authority may have answered";
+    let ceiling = |body: &[u8]| Some(u64::from_le_bytes(body.try_into().ok()?));
+    Ok(kept::read(&folder.join("oracle"), MAGIC, DAMAGED, ceiling)?.unwrap_or(0))
 }
 
 fn write(folder: &Path, ceiling: u64) -> io::Result<()> {
-    let body = ceiling.to_le_bytes();
-    let fresh = folder.join("oracle.new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(&[&MAGIC[..], &crc32fast::hash(&body).to_le_bytes(), &body].concat())?;
-    file.sync_all()?;
-    fs::rename(&fresh, folder.join("oracle"))?;
-    File::open(folder)?.sync_all()
+    kept::write(folder, "oracle", MAGIC, &ceiling.to_le_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_ceiling_reads_back_and_a_damaged_one_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("oracle");
-        assert_eq!(read(&path).unwrap(), 0);
-        write(folder.path(), 77).unwrap();
-        assert_eq!(read(&path).unwrap(), 77);
-        let good = fs::read(&path).unwrap();
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 4;
-            fs::write(&path, &bad).unwrap();
-            assert!(read(&path).is_err());
-            fs::write(&path, &good[..at]).unwrap();
-            assert!(read(&path).is_err());
-        }
-    }
 
     #[test]
     fn every_life_answers_above_the_one_before() {

@@ -5,6 +5,7 @@
 //! the folder first (`clock`, an anchor; see [`meridian_clock::cluster`]); on UTC the time masters are ([`meridian_clock::daemon`]).
 
 use crate::clock::{Clock, boot_ns, system_ns};
+use crate::kept;
 use crate::peers::Peers;
 use crate::sources::{Reference, Source};
 use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
@@ -16,8 +17,8 @@ use meridian_systems::envelope::{self, Kind};
 use minicbor::{Decode, Encode};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -208,7 +209,7 @@ impl Rounds {
         peers: Arc<OnceLock<Arc<Peers>>>,
     ) -> io::Result<Arc<Rounds>> {
         let anchor = match &folder {
-            Some(folder) => read(&folder.join("clock"))?,
+            Some(folder) => read(folder)?,
             None => None,
         };
         let boot = boot()?;
@@ -492,33 +493,15 @@ fn boot() -> io::Result<u64> {
     }
 }
 
-/// ```text
-///   "meridian clock\n\0"  crc:u32  cbor
-/// ```
-fn read(path: &Path) -> io::Result<Option<Anchor>> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let body = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<4>());
-    let body = body.filter(|(crc, body)| u32::from_le_bytes(**crc) == crc32fast::hash(body)).map(|(_, body)| body);
-    let anchor = body.and_then(|body| minicbor::decode(body).ok());
-    anchor.map(Some).ok_or_else(|| {
-        let what =
-            "it is damaged, and with it how far this node's clock was. One of several: leave it off, the others go on";
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    })
+fn read(folder: &Path) -> io::Result<Option<Anchor>> {
+    const DAMAGED: &str =
+        "it is damaged, and with it how far this node's clock was. One of several: leave it off, the others go on";
+    kept::read(&folder.join("clock"), MAGIC, DAMAGED, |body| minicbor::decode(body).ok())
 }
 
 fn write(folder: &Path, anchor: &Anchor) -> io::Result<()> {
     let body = minicbor::to_vec(anchor).expect("invariant: writing to memory cannot fail");
-    let fresh = folder.join("clock.new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(&[&MAGIC[..], &crc32fast::hash(&body).to_le_bytes(), &body].concat())?;
-    file.sync_all()?;
-    fs::rename(&fresh, folder.join("clock"))?;
-    File::open(folder)?.sync_all()
+    kept::write(folder, "clock", MAGIC, &body)
 }
 
 #[cfg(test)]
@@ -526,21 +509,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_anchor_reads_back_and_a_damaged_one_is_refused() {
+    fn an_anchor_reads_back_and_what_is_none_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("clock");
-        assert_eq!(read(&path).unwrap(), None);
+        assert_eq!(read(folder.path()).unwrap(), None);
         let anchor = Anchor { boot: 7, at: 1, value: 2, ceiling: 3 };
         write(folder.path(), &anchor).unwrap();
-        assert_eq!(read(&path).unwrap(), Some(anchor));
-        let good = fs::read(&path).unwrap();
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 4;
-            fs::write(&path, &bad).unwrap();
-            assert!(read(&path).is_err());
-            fs::write(&path, &good[..at]).unwrap();
-            assert!(read(&path).is_err());
-        }
+        assert_eq!(read(folder.path()).unwrap(), Some(anchor));
+        kept::write(folder.path(), "clock", MAGIC, b"whole, and no anchor").unwrap();
+        assert!(read(folder.path()).unwrap_err().to_string().contains("damaged"));
     }
 }

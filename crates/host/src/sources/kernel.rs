@@ -63,7 +63,6 @@ pub struct Kernel;
 
 impl Source for Kernel {
     fn ask(&mut self) -> Result<Statement, String> {
-        // What it says of the clock is asked first: it only grows with time.
         let said = ask().map_err(|error| error.to_string())?;
         said.statement()
     }

@@ -360,13 +360,14 @@ impl Group {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
-    /// The other members, to be spoken to.
-    pub fn others_addresses(&self) -> impl Iterator<Item = Address> {
-        self.others().into_iter().map(|node| self.address(node))
+    /// The other members.
+    pub fn peers(&self) -> impl Iterator<Item = Address> {
+        let others = self.config.members.iter().filter(|node| **node != self.config.me);
+        others.map(|node| self.address(*node))
     }
 
     /// Whether this is another member.
-    pub fn is_member(&self, from: Address) -> bool {
+    pub fn is_peer(&self, from: Address) -> bool {
         from.node != self.config.me && self.config.members.contains(&from.node)
     }
 

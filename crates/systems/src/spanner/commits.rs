@@ -149,7 +149,7 @@ impl Replica {
         }
         let lease = self.group.lease().filter(|_| self.serving).map_or(0, |lease| lease.granted_until);
         self.shown = self.shown.max(self.visible);
-        if self.serving && self.shown > self.told && !self.telling && self.group.others_addresses().next().is_some() {
+        if self.serving && self.shown > self.told && !self.telling && self.group.peers().next().is_some() {
             self.telling = true;
             out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
         }
@@ -171,7 +171,7 @@ impl Replica {
         self.telling = false;
         if self.serving && self.shown > self.told {
             self.told = self.shown;
-            self.group.others_addresses().for_each(|other| out.send(other, Message::Shown(self.shown)));
+            self.group.peers().for_each(|other| out.send(other, Message::Shown(self.shown)));
         }
     }
 

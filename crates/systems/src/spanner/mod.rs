@@ -22,12 +22,11 @@
 //! 6. The log names the transaction of each commit, so that a repeated request hears the same timestamp (Trap A.5-11), after a restart
 //!    too while the entry is still in the log. What may have been forgotten is answered `Unknown`, never `Aborted` (Trap A.5-15).
 //! 7. The future is not promised: a snapshot beyond `now.latest` is answered `Unknown`, for every commit would have to wait for it.
-//!
 //! 8. A snapshot is *closed* at a member that has installed an entry at or above it, if a leader has shown that much: it is served there without asking
 //!    anybody, for ever, whatever any clock says. Leaders tell the members how far they have shown ([`Message::Shown`]).
 //!
-//! **Not here yet.** Several groups and two-phase commit; promises for groups where nothing happens (MinNextTS, §4.2.4). A commit that names no leadership because its
-//! transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
+//! **Not here yet.** Several groups and two-phase commit; promises for groups where nothing happens (MinNextTS, §4.2.4).
+//! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod commits;
 mod leadership;

@@ -362,7 +362,7 @@ impl Machine for Replica {
                 self.with_group(now, out, |group, out| group.on_message(now, from, message, out));
             }
             Message::Ask(request) => self.on_ask(now, from, request, out),
-            Message::Shown(at) if self.group.is_member(from) => self.shown = self.shown.max(at),
+            Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
             Message::Shown(_) | Message::Answer(_) => return, // Not for this member.
         }
         self.finish(now, out);

@@ -1,0 +1,258 @@
+//! What one node says to another: a queue, and a connection that it gets onto.
+//!
+//! Whoever has something to say writes it on his own thread as far as the socket takes it; what is left goes to the link's thread, and what others say meanwhile is
+//! coalesced into the next write. One writes at a time, and he who does holds `writing`; while something is `left`, that is the link's thread.
+
+use super::LONGEST_BACK_OFF;
+use super::frame::{self, HEADER_BYTES};
+use crate::clock::Clock;
+use meridian_machine::Incarnation;
+use parking_lot::{Condvar, Mutex};
+use rustix::net::{RecvFlags, SendFlags};
+use rustls::ClientConnection;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const COALESCE_BYTES: usize = 256 << 10;
+
+/// A connection on which this node speaks.
+pub(super) struct Line {
+    socket: TcpStream,
+    /// By one at a time anyway: whoever is `writing`.
+    seal: Option<Mutex<ClientConnection>>,
+}
+
+impl Line {
+    pub fn new(socket: TcpStream, seal: Option<ClientConnection>) -> Line {
+        Line { socket, seal: seal.map(Mutex::new) }
+    }
+
+    /// What goes over the socket for these bytes.
+    fn seal(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let Some(seal) = &self.seal else { return Ok(()) };
+        let mut seal = seal.lock();
+        seal.writer().write_all(bytes)?;
+        bytes.clear();
+        while seal.wants_write() {
+            seal.write_tls(bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// True if the other side has closed a connection on which it never says anything.
+pub(super) fn closed(stream: &TcpStream) -> bool {
+    let mut byte = [0u8; 1];
+    match rustix::net::recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, read)) => read == 0,
+        Err(error) => !matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+    }
+}
+
+struct Frame {
+    deadline: Option<u64>,
+    payload: Vec<u8>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Frame>,
+    queued_bytes: usize,
+    /// Set by the link's thread alone.
+    line: Option<Arc<Line>>,
+    /// The life of the node that it is connected to.
+    life: Incarnation,
+    /// Somebody is writing; he will find what is queued meanwhile.
+    writing: bool,
+    /// What the socket did not take at once: for the link's thread.
+    left: Vec<u8>,
+    stopped: bool,
+}
+
+/// The way to one node.
+pub(super) struct Link {
+    state: Mutex<State>,
+    changed: Condvar,
+    dropped: AtomicU64,
+    queue_bytes: usize,
+    frame_bytes: usize,
+}
+
+impl Link {
+    pub fn new(queue_bytes: usize, frame_bytes: usize) -> Link {
+        let (state, changed, dropped) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        Link { state, changed, dropped, queue_bytes, frame_bytes }
+    }
+
+    /// Queues a frame; or drops it, if there is no room or no connection, or this node may not speak.
+    pub fn post(&self, may_speak: bool, deadline: Option<u64>, payload: Vec<u8>) {
+        let mut state = self.state.lock();
+        let bytes = payload.len() + HEADER_BYTES;
+        let fits = state.queued_bytes + bytes <= self.queue_bytes && payload.len() <= self.frame_bytes;
+        if !may_speak || !fits || state.line.is_none() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        state.queued_bytes += bytes;
+        state.queue.push_back(Frame { deadline, payload });
+    }
+
+    /// Writes what is queued, as far as that goes without waiting.
+    pub fn flush(&self, clock: &Clock) {
+        let mut buffer = Vec::new();
+        let mut state = self.state.lock();
+        if state.writing {
+            return;
+        }
+        while !state.queue.is_empty() {
+            let Some(line) = state.line.clone() else { break };
+            buffer.clear();
+            gather(&mut state, &mut buffer, clock);
+            state.writing = true;
+            drop(state);
+            let sent = line.seal(&mut buffer).and_then(|()| {
+                match rustix::net::send(&line.socket, &buffer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                    Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
+                    sent => Ok(sent?),
+                }
+            });
+            state = self.state.lock();
+            if !state.line.as_ref().is_some_and(|now| Arc::ptr_eq(now, &line)) {
+                continue; // it was lost meanwhile, and with it what was on its way
+            }
+            let Ok(sent) = sent else {
+                self.lose(&mut state);
+                break;
+            };
+            if sent < buffer.len() {
+                state.left = buffer.split_off(sent);
+                self.changed.notify_one();
+                return; // `writing` stays: the link's thread goes on from here
+            }
+        }
+        state.writing = false;
+    }
+
+    /// The link's thread: what is said goes over this connection to this life of the node, until it is lost or the link is stopped.
+    pub fn carry(&self, line: Line, life: Incarnation, clock: &Clock) {
+        let line = Arc::new(line);
+        let mut state = self.state.lock();
+        if state.stopped {
+            return;
+        }
+        (state.line, state.life) = (Some(Arc::clone(&line)), life);
+        while state.line.is_some() {
+            if state.left.is_empty() {
+                // Nobody reads this direction, so a closed connection shows up at the next write, or here.
+                self.changed.wait_for(&mut state, LONGEST_BACK_OFF);
+                if state.left.is_empty() && !state.writing && closed(&line.socket) {
+                    self.lose(&mut state);
+                }
+                continue;
+            }
+            let left = std::mem::take(&mut state.left);
+            drop(state);
+            let wrote = (&line.socket).write_all(&left);
+            state = self.state.lock();
+            if wrote.is_err() {
+                self.lose(&mut state);
+            }
+            state.writing = false;
+            drop(state);
+            self.flush(clock);
+            state = self.state.lock();
+        }
+    }
+
+    /// The link's thread: there is nothing to do for so long, unless the node knocks or the link is stopped.
+    pub fn wait(&self, at_most: Duration) {
+        let mut state = self.state.lock();
+        if !state.stopped {
+            self.changed.wait_for(&mut state, at_most);
+        }
+    }
+
+    /// This life of the node has begun to speak: so it can be reached, and what was connected to an earlier one is void.
+    pub fn knock(&self, life: Incarnation) {
+        let mut state = self.state.lock();
+        if state.line.is_some() && state.life != life {
+            self.lose(&mut state);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Nothing is said any more.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        self.lose(&mut state);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.state.lock().line.is_some()
+    }
+
+    /// How many frames were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The connection is gone, and with it what was to go over it.
+    fn lose(&self, state: &mut State) {
+        if let Some(line) = state.line.take() {
+            let _ = line.socket.shutdown(Shutdown::Both);
+        }
+        self.dropped.fetch_add(state.queue.len() as u64, Ordering::Relaxed);
+        state.queue.clear();
+        state.queued_bytes = 0;
+        // What is left was the link's thread's to write, which has not begun: nobody else would say that nobody writes any more.
+        if !std::mem::take(&mut state.left).is_empty() {
+            state.writing = false;
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// What goes into one write. A frame whose deadline has passed does not leave.
+fn gather(state: &mut State, buffer: &mut Vec<u8>, clock: &Clock) {
+    let mut latest = None;
+    while buffer.len() < COALESCE_BYTES {
+        let Some(Frame { deadline, payload }) = state.queue.pop_front() else { break };
+        state.queued_bytes -= payload.len() + HEADER_BYTES;
+        let now = |latest: &mut Option<u64>| *latest.get_or_insert_with(|| clock.now().interval.latest);
+        if deadline.is_none_or(|deadline| now(&mut latest) < deadline) {
+            frame::append(buffer, &payload);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// A connection is lost after a writer has left something to the link's thread, and before that has begun.
+    #[test]
+    fn what_was_left_of_a_lost_connection_keeps_nobody_from_writing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let link = Link::new(1_000, 1_000);
+        let mut state = link.state.lock();
+        state.line = Some(Arc::new(Line::new(connect(), None)));
+        (state.writing, state.left) = (true, b"the rest of a frame".to_vec());
+        link.lose(&mut state);
+        assert!(!state.writing && state.left.is_empty() && state.line.is_none());
+        // Whoever is at it says so himself.
+        state.writing = true;
+        link.lose(&mut state);
+        assert!(state.writing);
+    }
+}

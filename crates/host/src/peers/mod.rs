@@ -1,0 +1,432 @@
+//! Frames between nodes.
+//!
+//! Every node keeps one connection to each other node for what it says, and accepts one from each for what it hears. A frame may
+//! be lost, never altered, and frames of one connection keep their order; everything above is built for that.
+//!
+//! | file | question |
+//! |---|---|
+//! | `hello` | what do two nodes say before anything else? |
+//! | `unproven` | how is somebody treated who has not said who he is? |
+//! | `link` | how does what is said get onto a connection? |
+//! | `frame` | where does one message end and the next begin? |
+//!
+//! Invariants:
+//! 1. A link's queue is bounded in bytes; what does not fit is dropped and counted, and so is what is said while not connected.
+//! 2. A frame with a deadline leaves only while the clock's latest is before it.
+//! 3. Memory for a frame grows as its bytes arrive, never by the announced length, and never above the limit.
+//! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an earlier life) is closed with a reason in the
+//!    log; nothing else notices.
+//! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing else.
+//! 6. Whoever has not said in time who he is is not waited for, and there are never more than some of those: on a network anybody can connect.
+//! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello says what the certificate says.
+//!
+//! Not yet here: room in a full queue set aside for votes and heartbeats.
+
+mod frame;
+mod hello;
+mod link;
+mod unproven;
+
+use self::hello::Hello;
+use self::link::{Line, Link, closed};
+use self::unproven::{Complaints, PATIENCE, Timed, Unproven};
+use crate::clock::{Clock, ClockBound};
+use crate::identity::{Identity, NotMet};
+use crate::trust::{Certificates, certificates, enrolment};
+use meridian_machine::{Incarnation, NodeId};
+use meridian_placement::{Greeting, Stranger};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+
+const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
+
+/// A node that calls, and its life.
+type Caller = (NodeId, Incarnation);
+
+/// What the peers of a node agree on.
+#[derive(Debug)]
+pub struct PeersOptions {
+    /// This node, and whom it has met.
+    pub identity: Arc<Identity>,
+    /// By what members know each other; nothing where nobody else can speak to them.
+    pub certificates: Option<Arc<Certificates>>,
+    /// Where the others are.
+    pub others: BTreeMap<NodeId, String>,
+    /// What one link may hold back.
+    pub queue_bytes: usize,
+    /// The largest frame.
+    pub frame_bytes: usize,
+}
+
+/// Whoever takes in frames. Called on the thread of the connection.
+pub trait Receive: Send + Sync {
+    /// These frames came with one read from this life of a node.
+    fn receive(&self, from: NodeId, life: Incarnation, frames: &[&[u8]]);
+}
+
+/// The links of a node.
+pub struct Peers {
+    options: PeersOptions,
+    clock: Arc<Clock>,
+    links: BTreeMap<NodeId, Arc<Link>>,
+    /// Why this node cannot take part, if another member remembers it with another disk.
+    stranger: watch::Sender<Option<String>>,
+    heard: Mutex<Vec<TcpStream>>,
+    /// How many connections each node speaks on to this one.
+    speaking: Mutex<BTreeMap<NodeId, usize>>,
+    /// How many have not said yet who they are.
+    unproven: Arc<AtomicUsize>,
+    /// What was complained of lately.
+    complaints: Complaints,
+    stopped: AtomicBool,
+    address: Option<SocketAddr>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+impl Peers {
+    /// Starts a thread for each link, and one that accepts connections if there is a listener.
+    pub fn start(
+        options: PeersOptions,
+        listener: Option<TcpListener>,
+        clock: Arc<Clock>,
+        receive: Arc<dyn Receive>,
+    ) -> io::Result<Arc<Self>> {
+        let links = options
+            .others
+            .keys()
+            .map(|node| (*node, Arc::new(Link::new(options.queue_bytes, options.frame_bytes))))
+            .collect();
+        let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let peers = Arc::new(Peers {
+            options,
+            clock,
+            links,
+            stranger: watch::Sender::new(None),
+            heard: Mutex::default(),
+            speaking: Mutex::default(),
+            unproven: Arc::default(),
+            complaints: Complaints::default(),
+            stopped: AtomicBool::new(false),
+            address,
+            threads: Mutex::default(),
+        });
+        let mut threads = Vec::new();
+        for (node, address) in &peers.options.others {
+            let (of_thread, node, address) = (Arc::clone(&peers), *node, address.clone());
+            let thread = std::thread::Builder::new().name(format!("link-{node}"));
+            threads.push(thread.spawn(move || of_thread.keep_connected(node, &address))?);
+        }
+        if let Some(listener) = listener {
+            let of_thread = Arc::clone(&peers);
+            let thread = std::thread::Builder::new().name("accept".into());
+            threads.push(thread.spawn(move || of_thread.accept(&listener, &receive))?);
+        }
+        *peers.threads.lock() = threads;
+        Ok(peers)
+    }
+
+    /// Queues a frame, or drops it. [`Peers::flush`] sends what is queued.
+    pub fn post(&self, to: NodeId, deadline: Option<u64>, payload: Vec<u8>) {
+        if let Some(link) = self.links.get(&to) {
+            link.post(self.options.identity.admitted(), deadline, payload);
+        }
+    }
+
+    /// Writes what is queued for a node, on the caller's thread as far as that goes without waiting.
+    pub fn flush(&self, to: NodeId) {
+        if let Some(link) = self.links.get(&to) {
+            link.flush(&self.clock);
+        }
+    }
+
+    /// How many frames were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.links.values().map(|link| link.dropped()).sum()
+    }
+
+    /// The nodes with which there is a connection in both directions: who asks one of them can be answered.
+    pub fn connected(&self) -> Vec<NodeId> {
+        if !self.options.identity.admitted() {
+            return Vec::new();
+        }
+        let speaks = |node: &NodeId| self.speaking.lock().get(node).is_some_and(|connections| *connections > 0);
+        self.links.iter().filter(|(node, link)| link.is_connected() && speaks(node)).map(|(node, _)| *node).collect()
+    }
+
+    /// Becomes the reason, once it turns out that this node has lost what it had promised to others.
+    pub fn stranger(&self) -> watch::Receiver<Option<String>> {
+        self.stranger.subscribe()
+    }
+
+    /// Closes everything and waits for the threads.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for link in self.links.values() {
+            link.stop();
+        }
+        if let Some(mut address) = self.address {
+            if address.ip().is_unspecified() {
+                address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+            }
+            let _ = TcpStream::connect_timeout(&address, PATIENCE); // wakes the accepting thread
+        }
+        for stream in self.heard.lock().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// The life of a link: connect, and carry what is said until the connection is lost.
+    fn keep_connected(&self, node: NodeId, address: &str) {
+        let Some(link) = self.links.get(&node) else { return };
+        let mut back_off = FIRST_BACK_OFF;
+        let mut complained = false;
+        while !link.is_stopped() {
+            match self.connect(node, address) {
+                Ok((line, life)) => {
+                    tracing::debug!(%node, address, "connected");
+                    (back_off, complained) = (FIRST_BACK_OFF, false);
+                    link.carry(line, life, &self.clock);
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut complained, true) {
+                        let why = enrolment::words(&error);
+                        tracing::info!(%node, address, why, "cannot connect; trying on");
+                    }
+                    link.wait(back_off);
+                    back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+                }
+            }
+        }
+    }
+
+    fn timebase(&self) -> u8 {
+        u8::from(self.clock.bound() == ClockBound::Cluster)
+    }
+
+    fn hello(&self, to: NodeId) -> [u8; hello::BYTES] {
+        let identity = &self.options.identity;
+        let (cluster, from) = (identity.cluster, identity.me);
+        Hello { cluster, from, to, greeting: identity.greeting(to), timebase: self.timebase() }.encode()
+    }
+
+    /// Who said hello, and what, if it is meant for this node.
+    fn check_hello(&self, bytes: &[u8; hello::BYTES]) -> Result<(NodeId, Greeting), String> {
+        let identity = &self.options.identity;
+        let Hello { cluster, from, to, greeting, timebase } = Hello::decode(bytes)?;
+        if cluster != identity.cluster {
+            return Err("it belongs to another cluster".into());
+        }
+        if to != identity.me {
+            return Err(format!("it looks for node {}, this is node {}", to.0, identity.me.0));
+        }
+        if !self.options.others.contains_key(&from) {
+            return Err(format!("node {} is not a member of the cluster", from.0));
+        }
+        if timebase != self.timebase() {
+            let own = self.clock.bound().name();
+            return Err(format!(
+                "node {} has its time from elsewhere (this node: {own}): all members need the same",
+                from.0
+            ));
+        }
+        Ok((from, greeting))
+    }
+
+    fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(socket) => {
+                    let mut timed = Timed::new(&socket)?;
+                    let mut seal = self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
+                    let life = match &mut seal {
+                        Some(seal) => self.introduce(node, &mut rustls::Stream::new(seal, &mut timed))?,
+                        None => self.introduce(node, &mut timed)?,
+                    };
+                    timed.proven()?;
+                    return Ok((Line::new(socket, seal), life));
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Says who this is, and hears whether it is the node that was meant to be there.
+    fn introduce(&self, node: NodeId, stream: &mut (impl Read + Write)) -> io::Result<Incarnation> {
+        stream.write_all(&self.hello(node))?;
+        let mut hello = [0; hello::BYTES];
+        stream.read_exact(&mut hello)?;
+        let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
+        if from != node {
+            return Err(io::Error::other(format!("node {} answers there", from.0)));
+        }
+        let met = self.options.identity.hear(node, greeting);
+        // Believed of a member's own address only: whoever connects to this node may say anything.
+        if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
+            self.stranger.send_replace(Some(why.to_string()));
+        }
+        met.map(|()| greeting.life).map_err(|why| io::Error::other(why.to_string()))
+    }
+
+    fn accept(self: Arc<Self>, listener: &TcpListener, receive: &Arc<dyn Receive>) {
+        loop {
+            let accepted = listener.accept();
+            if self.stopped.load(Ordering::SeqCst) {
+                return;
+            }
+            let Ok((stream, address)) = accepted else {
+                std::thread::sleep(FIRST_BACK_OFF); // out of file descriptors, say
+                continue;
+            };
+            let Some(unproven) = Unproven::begin(&self.unproven) else {
+                self.complaints.make("too many connections have not said yet who they are".into(), address);
+                continue; // which closes it
+            };
+            if let Ok(kept) = stream.try_clone() {
+                let mut heard = self.heard.lock();
+                heard.retain(|stream| !closed(stream));
+                heard.push(kept);
+            }
+            let (of_thread, receive) = (Arc::clone(&self), Arc::clone(receive));
+            let thread = std::thread::Builder::new().name("peer".into()).spawn(move || {
+                if let Err(why) = of_thread.hear(&stream, unproven, &*receive)
+                    && !of_thread.stopped.load(Ordering::SeqCst)
+                {
+                    of_thread.complaints.make(why, address);
+                }
+                let _ = stream.shutdown(Shutdown::Both);
+            });
+            match thread {
+                Ok(thread) => {
+                    let mut threads = self.threads.lock();
+                    threads.retain(|thread| !thread.is_finished());
+                    threads.push(thread);
+                }
+                Err(error) => tracing::warn!(%error, "no thread for a peer's connection"),
+            }
+        }
+    }
+
+    /// Reads one connection until it ends.
+    fn hear(&self, socket: &TcpStream, mut unproven: Unproven, receive: &dyn Receive) -> Result<(), String> {
+        let broken = |error: io::Error| enrolment::words(&error);
+        let mut timed = Timed::new(socket).map_err(broken)?;
+        let mut magic = [0; hello::MAGIC.len()];
+        let Some(own) = &self.options.certificates else {
+            timed.read_exact(&mut magic).map_err(broken)?;
+            let (from, greeting) = self.greet(magic, |_| Ok(()), &mut timed)?;
+            timed.proven().map_err(broken)?;
+            unproven.end();
+            return self.heed((from, greeting.life), &mut timed, receive);
+        };
+        let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, timed);
+        stream.read_exact(&mut magic).map_err(broken)?;
+        if &magic == enrolment::MAGIC {
+            let others: Vec<NodeId> = self.options.others.keys().copied().collect();
+            let node = enrolment::answer(own, &others, &mut stream).map_err(broken)?;
+            tracing::info!(%node, "gave a member its certificate");
+            return Ok(());
+        }
+        let shown = stream.conn.peer_certificates().and_then(|chain| chain.first().cloned());
+        let proves = |from: NodeId| match &shown {
+            Some(shown) if certificates::names(shown, from) => Ok(()),
+            Some(_) => Err(format!("it says that it is node {}, its certificate says otherwise", from.0)),
+            None => Err("it shows no certificate".into()),
+        };
+        let (from, greeting) = self.greet(magic, proves, &mut stream)?;
+        stream.sock.proven().map_err(broken)?;
+        unproven.end();
+        self.heed((from, greeting.life), &mut stream, receive)
+    }
+
+    /// Takes in what a life of a member says, until the connection ends.
+    fn heed(&self, (from, life): Caller, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+        *self.speaking.lock().entry(from).or_default() += 1;
+        if let Some(link) = self.links.get(&from) {
+            link.knock(life);
+        }
+        let result = self.listen_to((from, life), stream, receive);
+        if let Some(connections) = self.speaking.lock().get_mut(&from) {
+            *connections -= 1;
+        }
+        result
+    }
+
+    /// Hears who it is, and says who this is; nothing is remembered of somebody who does not prove it.
+    fn greet(
+        &self,
+        magic: [u8; hello::MAGIC.len()],
+        proves: impl Fn(NodeId) -> Result<(), String>,
+        stream: &mut (impl Read + Write),
+    ) -> Result<(NodeId, Greeting), String> {
+        let broken = |error: io::Error| error.to_string();
+        let mut hello = [0; hello::BYTES];
+        let (first, rest) = hello.split_at_mut(hello::MAGIC.len());
+        first.copy_from_slice(&magic);
+        if &magic == hello::MAGIC {
+            stream.read_exact(rest).map_err(broken)?;
+        }
+        let (from, greeting) = self.check_hello(&hello)?;
+        proves(from)?;
+        // A stranger is answered, so that it hears that it is one.
+        let met = self.options.identity.hear(from, greeting);
+        stream.write_all(&self.hello(from)).map_err(broken)?;
+        met.map_err(|why| why.to_string())?;
+        Ok((from, greeting))
+    }
+
+    fn listen_to(&self, (from, life): Caller, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+        let mut bytes = Vec::with_capacity(64 << 10);
+        let mut start = 0;
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            let mut frames = Vec::new();
+            let damaged = loop {
+                match frame::first(&bytes[start..], self.options.frame_bytes) {
+                    Ok(Some(frame)) => {
+                        start += frame::HEADER_BYTES + frame.len();
+                        frames.push(frame);
+                    }
+                    Ok(None) => break None,
+                    Err(why) => break Some(why),
+                }
+            };
+            if !frames.is_empty() && self.options.identity.admitted() {
+                receive.receive(from, life, &frames);
+            }
+            if let Some(why) = damaged {
+                return Err(why);
+            }
+            bytes.drain(..start);
+            start = 0;
+            match stream.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Whoever ends does not say goodbye in TLS either: frames have their own lengths and checksums.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(enrolment::words(&error)),
+            }
+            if bytes.capacity() > 1 << 20 && bytes.len() < 64 << 10 {
+                bytes.shrink_to(64 << 10);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Two nodes' links, over TCP.
+
+use super::*;
+use meridian_placement::{Member, Members};
+use std::sync::mpsc;
+
+struct Heard(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
+impl Receive for Heard {
+    fn receive(&self, from: NodeId, _: Incarnation, frames: &[&[u8]]) {
+        for frame in frames {
+            let _ = self.0.lock().send((from, frame.to_vec()));
+        }
+    }
+}
+
+struct Pair {
+    one: Arc<Peers>,
+    two: Arc<Peers>,
+    heard: mpsc::Receiver<(NodeId, Vec<u8>)>,
+    address: SocketAddr,
+}
+
+fn identity(me: u32, cluster: u32) -> Identity {
+    let member = |node| Member { node: NodeId(node), zone: String::new(), address: format!("{cluster}") };
+    Identity::in_memory(NodeId(me), &Members::new([1, 2].map(member)).unwrap()).unwrap()
+}
+
+fn start(
+    me: u32,
+    identity: Identity,
+    clock: ClockBound,
+    other: SocketAddr,
+    listener: TcpListener,
+) -> (Arc<Peers>, mpsc::Receiver<(NodeId, Vec<u8>)>) {
+    let (sender, heard) = mpsc::channel();
+    let options = PeersOptions {
+        identity: Arc::new(identity),
+        certificates: None,
+        others: BTreeMap::from([(NodeId(3 - me), other.to_string())]),
+        queue_bytes: 64 << 20,
+        frame_bytes: 16 << 20,
+    };
+    let clock = Arc::new(Clock::new(clock));
+    (Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(), heard)
+}
+
+fn pair(clusters: [u32; 2]) -> Pair {
+    pair_on(clusters, ClockBound::LOOPBACK)
+}
+
+fn pair_on(clusters: [u32; 2], clock: ClockBound) -> Pair {
+    let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [listeners[0].local_addr().unwrap(), listeners[1].local_addr().unwrap()];
+    let [first, second] = listeners;
+    let (one, _) = start(1, identity(1, clusters[0]), ClockBound::LOOPBACK, addresses[1], first);
+    let (two, heard) = start(2, identity(2, clusters[1]), clock, addresses[0], second);
+    Pair { one, two, heard, address: addresses[1] }
+}
+
+fn wait_until(what: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while !what() {
+        assert!(std::time::Instant::now() < end, "it never came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn frames_arrive_whole_and_in_order_whatever_their_size() {
+    let pair = pair([7, 7]);
+    wait_until(|| pair.one.connected().len() == 1);
+    let sizes = [0usize, 1, 100, 70_000, 5_000_000, 3];
+    for size in sizes {
+        pair.one.post(NodeId(2), None, vec![size as u8; size]);
+    }
+    pair.one.flush(NodeId(2));
+    for size in sizes {
+        let (from, frame) = pair.heard.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!((from, frame), (NodeId(1), vec![size as u8; size]));
+    }
+    pair.one.stop();
+    pair.two.stop();
+}
+
+#[test]
+fn a_frame_past_its_deadline_does_not_leave() {
+    let pair = pair([7, 7]);
+    wait_until(|| pair.one.connected().len() == 1);
+    pair.one.post(NodeId(2), Some(1), b"late".to_vec());
+    pair.one.post(NodeId(2), Some(u64::MAX), b"in time".to_vec());
+    pair.one.flush(NodeId(2));
+    assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"in time");
+    pair.one.stop();
+    pair.two.stop();
+}
+
+#[test]
+fn who_comes_back_with_another_disk_is_told_and_not_heard() {
+    let pair = pair([7, 7]);
+    wait_until(|| pair.two.connected().len() == 1);
+    pair.one.stop();
+    let listener = TcpListener::bind(pair.one.address.unwrap()).unwrap();
+    let (replaced, _) = start(1, identity(1, 7), ClockBound::LOOPBACK, pair.address, listener);
+    let told = replaced.stranger();
+    wait_until(|| told.borrow().is_some());
+    assert!(told.borrow().as_ref().unwrap().contains("node 2 remembers this node with another disk"));
+    replaced.post(NodeId(2), None, b"vote for me".to_vec());
+    replaced.flush(NodeId(2));
+    assert!(replaced.connected().is_empty() && pair.two.connected().is_empty());
+    assert!(pair.heard.recv_timeout(Duration::from_millis(50)).is_err());
+    replaced.stop();
+    pair.two.stop();
+}
+
+#[test]
+fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
+    for strangers in [pair([7, 8]), pair_on([7, 7], ClockBound::Cluster)] {
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(strangers.one.connected().is_empty() && strangers.two.connected().is_empty());
+        strangers.one.stop();
+        strangers.two.stop();
+    }
+
+    let pair = pair([7, 7]);
+    wait_until(|| pair.one.connected().len() == 1);
+    let mut garbage = TcpStream::connect(pair.address).unwrap();
+    garbage.write_all(&[0xa5; 4096]).unwrap();
+    let mut rest = Vec::new();
+    let _ = garbage.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    let mut damaged = TcpStream::connect(pair.address).unwrap();
+    damaged.write_all(&pair.one.hello(NodeId(2))).unwrap();
+    damaged.write_all(&[1, 0, 0, 0, 9, 9, 9, 9, 5]).unwrap();
+    let _ = damaged.read_to_end(&mut rest);
+    pair.one.post(NodeId(2), None, b"still here".to_vec());
+    pair.one.flush(NodeId(2));
+    assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"still here");
+    pair.one.stop();
+    pair.two.stop();
+}
+
+/// More than may be about to say who they are, and they say it slowly.
+#[test]
+fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
+    let pair = pair([7, 7]);
+    wait_until(|| pair.one.connected().len() == 1);
+    let silent: Vec<TcpStream> = (0..unproven::MOST + 20).map(|_| TcpStream::connect(pair.address).unwrap()).collect();
+    let mut last = silent.last().unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(last.read(&mut [0]).unwrap(), 0, "there is no room for it");
+    pair.one.post(NodeId(2), None, b"heard".to_vec());
+    pair.one.flush(NodeId(2));
+    assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"heard");
+    // A byte now and then does not help, be it the right one.
+    let mut first = &silent[0];
+    first.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut said = pair.one.hello(NodeId(2)).into_iter();
+    while !matches!(first.read(&mut [0]), Ok(0)) {
+        let byte = said.next().expect("it is closed before it has said everything");
+        let _ = first.write_all(&[byte]);
+    }
+    drop(silent);
+    wait_until(|| pair.two.unproven.load(Ordering::Relaxed) == 0);
+    pair.one.stop();
+    pair.two.stop();
+}
