@@ -15,7 +15,7 @@
 
 use crate::agreement::both;
 use crate::bound::{Bound, Drift};
-use crate::question::{Questions, Sample, narrowest};
+use crate::question::{POLL_EVERY_NS, Poll, Questions, Sample, narrowest};
 use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Interval, NodeId};
@@ -36,8 +36,6 @@ const JUMP_NS: u64 = 10 * MS;
 const RESERVE_NS: u64 = 5 * S;
 /// Nobody who is alone is believed to be so far ahead of one's own system clock.
 const FAR_NS: u64 = 3_600 * S;
-
-pub use crate::question::{POLL_EVERY_NS, Poll};
 
 /// A member's clock, shown to one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -345,6 +343,7 @@ impl ClusterClock {
         }
         let before = if self.led || !shown.steady { now } else { floor };
         self.led |= shown.steady;
+        self.far = None;
         self.jump(boot_ns, before.max(theirs));
     }
 

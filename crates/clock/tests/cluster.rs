@@ -1,7 +1,8 @@
 //! Cluster time in small worlds: members whose boot clocks run at rates of their own, messages that are late or lost, processes and machines that start again.
 
 use meridian_clock::Standing;
-use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, POLL_EVERY_NS, Poll, Shown};
+use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, Shown};
+use meridian_clock::question::{POLL_EVERY_NS, Poll};
 use meridian_machine::NodeId;
 use meridian_machine::planted::{Rule, plant};
 use rand::{Rng, SeedableRng};
@@ -350,6 +351,10 @@ fn nobody_follows_one_who_is_hours_ahead_and_he_is_named() {
     let (_, poll) = clock.poll(2 * S)[0];
     clock.hear(2 * S, NodeId(2), Shown { sent: poll.sent, value: 60_000 * S, steady: false });
     assert_eq!((clock.far(), clock.reading(2 * S)), (Some(NodeId(2)), None));
+    // Until somebody has set it.
+    let (_, poll) = clock.poll(3 * S)[0];
+    clock.hear(3 * S, NodeId(2), Shown { sent: poll.sent, value: 50_001 * S, steady: false });
+    assert_eq!(clock.far(), None);
 }
 
 #[test]

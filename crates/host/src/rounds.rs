@@ -59,9 +59,10 @@ struct View {
 }
 
 impl View {
-    /// In our own terms; nothing, if another version has other ones.
+    /// In our own terms; nothing, if another version has other ones. What ends before it begins is no interval.
     fn told(&self) -> Option<(Standing, Option<Interval>, String)> {
-        Some((Standing::of_number(self.standing)?, self.interval, self.source.clone()))
+        let interval = self.interval.filter(|interval| interval.earliest <= interval.latest);
+        Some((Standing::of_number(self.standing)?, interval, self.source.clone()))
     }
 }
 
@@ -517,5 +518,16 @@ mod tests {
         assert_eq!(read(folder.path()).unwrap(), Some(anchor));
         kept::write(folder.path(), "clock", MAGIC, b"whole, and no anchor").unwrap();
         assert!(read(folder.path()).unwrap_err().to_string().contains("damaged"));
+    }
+
+    #[test]
+    fn what_another_says_of_its_clock_is_shown_only_as_far_as_it_makes_sense() {
+        let view = |standing, earliest, latest| {
+            View { standing, interval: Some(Interval { earliest, latest }), source: "chrony".into() }.told()
+        };
+        let said = Some((Standing::Good, Some(Interval { earliest: 1, latest: 2 }), "chrony".to_owned()));
+        assert_eq!(view(Standing::Good.number(), 1, 2), said);
+        assert_eq!(view(Standing::Good.number(), 2, 1).and_then(|(_, interval, _)| interval), None);
+        assert_eq!(view(200, 1, 2), None);
     }
 }
