@@ -37,9 +37,12 @@ pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreErro
 /// One pass over a space's versions.
 #[derive(Clone, Debug)]
 pub struct Collector {
+    /// Where the versions are, and whose horizon it is: shards share a space after a split.
     space: SpaceId,
+    shard: SpaceId,
     horizon: Timestamp,
-    left: Option<KeyRange>,
+    /// What is left to look at, the last first.
+    left: Vec<KeyRange>,
     told: bool,
 }
 
@@ -48,9 +51,21 @@ impl Collector {
     ///
     /// The caller knows that no version at or below `horizon` is still to be installed (it is below the safe time).
     pub fn begin(recent: &Recent, space: SpaceId, horizon: Timestamp) -> Self {
+        Self::within(recent, space, space, vec![KeyRange::all()], horizon)
+    }
+
+    /// The same for a shard that has only these ranges of a space.
+    pub fn within(
+        recent: &Recent,
+        space: SpaceId,
+        shard: SpaceId,
+        mut ranges: Vec<KeyRange>,
+        horizon: Timestamp,
+    ) -> Self {
         let horizon = recent.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(recent.horizon());
         recent.raise_horizon(horizon);
-        Collector { space, horizon, left: Some(KeyRange::all()), told: false }
+        ranges.reverse();
+        Collector { space, shard, horizon, left: ranges, told: false }
     }
 
     /// The horizon of this pass.
@@ -61,18 +76,18 @@ impl Collector {
     /// The next batch, to be applied before the next step; `None` when the pass is done. It looks at about `limit_bytes` of versions, so
     /// that a batch may well be empty: it need not be applied then.
     pub fn step(&mut self, snapshot: &dyn Snapshot, limit_bytes: usize) -> Result<Option<Batch>, StoreError> {
-        let Some(range) = self.left.take() else { return Ok(None) };
+        let Some(range) = self.left.pop() else { return Ok(None) };
         let page = match snapshot.versions(self.space, &range, limit_bytes) {
             Ok(page) => page,
             Err(error) => {
-                self.left = Some(range);
+                self.left.push(range);
                 return Err(error);
             }
         };
-        self.left = page.rest;
+        self.left.extend(page.rest);
         let mut batch = Batch { space: self.space, ..Batch::default() };
         if !self.told {
-            batch.facts.push((HORIZON, self.horizon.to_be_bytes().to_vec()));
+            batch.facts.push((self.shard, HORIZON, self.horizon.to_be_bytes().to_vec()));
             self.told = true;
         }
         for versions in page.versions.chunk_by(|a, b| a.key == b.key) {

@@ -147,6 +147,20 @@ impl KeyRange {
         !self.is_empty() && !other.is_empty() && below(&self.start, &other.end) && below(&other.start, &self.end)
     }
 
+    /// What two ranges have in common.
+    pub fn common(&self, other: &KeyRange) -> KeyRange {
+        let end = match (&self.end, &other.end) {
+            (Some(one), Some(two)) => Some(one.min(two).clone()),
+            (one, two) => one.clone().or_else(|| two.clone()),
+        };
+        KeyRange { start: self.start.clone().max(other.start.clone()), end }
+    }
+
+    /// The keys below one, and those from it on.
+    pub fn cut(self, key: &Key) -> (KeyRange, KeyRange) {
+        (KeyRange { start: self.start, end: Some(key.clone()) }, KeyRange { start: key.clone(), end: self.end })
+    }
+
     /// The one key of the range, if it holds exactly one.
     pub fn as_point(&self) -> Option<&Key> {
         let end = self.end.as_ref()?;

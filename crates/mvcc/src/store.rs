@@ -52,14 +52,14 @@ pub struct StoredVersion {
 /// What is written to a store in one step: all of it or, after a crash, none of it.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The space.
+    /// The space of its versions.
     pub space: SpaceId,
     /// New versions.
     pub versions: Vec<StoredVersion>,
     /// Versions that nobody may read any more.
     pub removals: Vec<(Key, Timestamp)>,
-    /// Facts about the space that must move together with its versions (its applied position, its horizon), by name.
-    pub facts: Vec<(&'static str, Vec<u8>)>,
+    /// Facts that must move together with the versions (an applied position, a horizon), each by the space that it is about and its name.
+    pub facts: Vec<(SpaceId, &'static str, Vec<u8>)>,
 }
 
 /// Versions of a range, in key order (or reverse), newest first within a key.
@@ -115,6 +115,9 @@ pub enum StoreError {
         /// The oldest timestamp that can still be read.
         oldest: Timestamp,
     },
+    /// Other keys than this shard has (any more).
+    #[error("these keys are another shard's")]
+    Elsewhere,
     /// No room. Reads go on.
     #[error("no room left on the disk that holds {file}")]
     Full {

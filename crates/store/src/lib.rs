@@ -6,6 +6,7 @@
 //! [`Space`] is what one shard keeps on a node: mvcc's Recent in front, a store behind.
 
 mod blocks;
+pub mod local;
 mod memory;
 mod redb_store;
 mod space;
@@ -14,4 +15,4 @@ mod view;
 
 pub use memory::MemoryStore;
 pub use redb_store::RedbStore;
-pub use space::{Extent, Space};
+pub use space::{BORN_AT, Extent, Space, Whole};

@@ -55,8 +55,8 @@ impl Store for MemoryStore {
         for (key, at) in batch.removals {
             versions.remove(&(batch.space, key, Reverse(at)));
         }
-        for (name, fact) in batch.facts {
-            state.facts.insert((batch.space, name.to_owned()), fact);
+        for (space, name, fact) in batch.facts {
+            state.facts.insert((space, name.to_owned()), fact);
         }
         Ok(())
     }

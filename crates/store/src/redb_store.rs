@@ -199,8 +199,8 @@ impl RedbStore {
                 versions.remove(&*key)?;
             }
             let mut facts = write.open_table(FACTS)?;
-            let (shard, copy) = owner(batch.space);
-            for (name, fact) in &batch.facts {
+            for (space, name, fact) in &batch.facts {
+                let (shard, copy) = owner(*space);
                 facts.insert((shard, copy, *name), &**fact)?;
             }
             Ok(())

@@ -1,27 +1,41 @@
 //! What one shard keeps on this node: Recent in front, the store behind.
 //!
+//! ```text
+//!   split at key:   installs   bounds, child ──▶ Recent ── settle ──▶ store: … and the child's birth, in the batch that passes the split
+//!   child:          points at the space where its versions are already; what it writes goes there, too
+//! ```
+//!
 //! Invariants:
 //! 1. What is installed is readable at once; it leaves Recent only after the store shows it.
 //! 2. Each batch carries the position up to which it is complete, so that a node that comes back knows where to go on.
 //! 3. Settling, collecting and replacing never meet: a copy is not mixed with what it replaces.
 //! 4. A copy that is received whole is written beside the one in use, and takes its place in one step once it is durable.
+//! 5. A child is born in the store exactly if its parent's position has passed the split.
+//! 6. A space that another shard points at, or did, is not removed before its database is.
 
+use crate::local;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{
-    Batch, Chunk, Collector, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion, Version, Write,
-    horizon,
+    Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion,
+    Value, Version, Write, horizon,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const APPLIED: &str = "applied";
 const APPLIED_TERM: &str = "applied term";
 const APPLIED_AT: &str = "applied at";
 const COPY: &str = "copy in use";
-/// The copy that never holds versions, only the fact which one is in use.
+/// Where a shard's versions are, if not in its own space.
+const HOME: &str = "home";
+/// Copies that other shards point at.
+const SHARED: &str = "shared";
+/// The copy that never holds versions, only the facts which one is in use.
 const POINTER: u8 = u8::MAX;
+/// The place in its log at which a child is born: what came before is in the store.
+pub const BORN_AT: (u64, u64) = (1, 1);
 
 /// How far a shard's versions go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
@@ -41,12 +55,53 @@ pub struct Extent {
 }
 
 impl Extent {
-    fn facts(&self) -> Vec<(&'static str, Vec<u8>)> {
+    fn facts(&self, of: SpaceId) -> Vec<(SpaceId, &'static str, Vec<u8>)> {
         vec![
-            (APPLIED, self.position.to_be_bytes().to_vec()),
-            (APPLIED_TERM, self.term.to_be_bytes().to_vec()),
-            (APPLIED_AT, self.at.to_be_bytes().to_vec()),
+            (of, APPLIED, self.position.to_be_bytes().to_vec()),
+            (of, APPLIED_TERM, self.term.to_be_bytes().to_vec()),
+            (of, APPLIED_AT, self.at.to_be_bytes().to_vec()),
         ]
+    }
+}
+
+/// A split that the store does not know of yet.
+struct Birth {
+    /// The parent's.
+    position: u64,
+    child: u32,
+    bounds: KeyRange,
+    at: Timestamp,
+}
+
+/// Where things are in the store.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Whose facts.
+    facts: SpaceId,
+    /// Where the versions are.
+    versions: SpaceId,
+}
+
+/// A shard as it stands in the store, for whoever has to be sent all of it.
+pub struct Whole {
+    /// How far it goes.
+    pub extent: Extent,
+    id: SpaceId,
+    view: Arc<dyn Snapshot>,
+    ranges: Vec<KeyRange>,
+}
+
+impl Whole {
+    /// The newest versions of a part of it; a copy has no history. What is left is asked for next.
+    pub fn page(&self, range: &KeyRange, limit_keys: usize, limit_bytes: usize) -> Result<Page, StoreError> {
+        let parts = || self.ranges.iter().map(|part| part.common(range)).filter(|part| !part.is_empty());
+        let Some(part) = parts().next() else { return Ok(Page::default()) };
+        let mut page = self.view.scan(self.id, &part, self.extent.at, false, limit_keys, limit_bytes)?;
+        page.rest = match page.rest {
+            Some(rest) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
+            None => parts().nth(1).map(|next| KeyRange { start: next.start, end: range.end.clone() }),
+        };
+        Ok(page)
     }
 }
 
@@ -54,14 +109,20 @@ impl Extent {
 pub struct Space {
     database: u32,
     shard: u32,
-    copy: AtomicU8,
+    place: RwLock<Place>,
+    /// Which keys it has.
+    bounds: RwLock<KeyRange>,
+    /// Splits that the store does not know of yet, oldest first; and children that it knows of since the last look.
+    births: Mutex<VecDeque<Birth>>,
+    born: Mutex<Vec<(u32, KeyRange)>>,
     recent: Recent,
     store: Arc<dyn Store>,
     settling: Mutex<()>,
     /// The terms of what is in Recent, by position.
     terms: Mutex<VecDeque<(u64, u64)>>,
-    /// The newest timestamp that was installed.
+    /// The newest timestamp that was installed, and that was settled.
     newest: Mutex<Timestamp>,
+    settled: Mutex<Timestamp>,
     collecting: Mutex<Option<Collector>>,
     /// Something was settled since the last pass of collection began.
     dirty: AtomicBool,
@@ -74,34 +135,116 @@ fn number<const N: usize>(bytes: Option<Vec<u8>>) -> [u8; N] {
 impl Space {
     /// The space of a shard in a store, as far as the store knows it.
     pub fn open(database: u32, shard: u32, store: Arc<dyn Store>) -> Result<Self, StoreError> {
+        Self::open_with(database, shard, KeyRange::all(), store)
+    }
+
+    /// The same for a shard that has these keys, if the store does not know better.
+    pub fn open_with(database: u32, shard: u32, bounds: KeyRange, store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let pointer = SpaceId { database, shard, copy: POINTER };
         let [copy] = number(store.fact(pointer, COPY)?);
+        let facts = SpaceId { database, shard, copy };
+        let home = store.fact(pointer, HOME)?.and_then(|bytes| <[u8; 5]>::try_from(bytes).ok());
+        let versions = home.map_or(facts, |[a, b, c, d, copy]| SpaceId {
+            database,
+            shard: u32::from_be_bytes([a, b, c, d]),
+            copy,
+        });
         let mut space = Space {
             database,
             shard,
-            copy: AtomicU8::new(copy),
+            place: RwLock::new(Place { facts, versions }),
+            bounds: RwLock::new(bounds),
+            births: Mutex::default(),
+            born: Mutex::default(),
             recent: Recent::new(),
             store,
             settling: Mutex::new(()),
             terms: Mutex::default(),
             newest: Mutex::default(),
+            settled: Mutex::default(),
             collecting: Mutex::default(),
             dirty: AtomicBool::new(true),
         };
         let extent = space.extent()?;
         space.recent = Recent::before(extent.at, extent.horizon);
-        *space.newest.lock() = extent.at;
+        (*space.newest.lock(), *space.settled.lock()) = (extent.at, extent.at);
+        space.read_bounds()?;
         Ok(space)
     }
 
-    /// Which it is.
+    /// Which shard of which database.
     pub fn id(&self) -> SpaceId {
-        SpaceId { database: self.database, shard: self.shard, copy: self.copy.load(Ordering::Acquire) }
+        SpaceId::new(self.database, self.shard)
+    }
+
+    /// Which keys it has.
+    pub fn bounds(&self) -> KeyRange {
+        self.bounds.read().clone()
+    }
+
+    fn versions(&self) -> SpaceId {
+        self.place.read().versions
+    }
+
+    fn facts(&self) -> SpaceId {
+        self.place.read().facts
+    }
+
+    fn pointer(&self) -> SpaceId {
+        SpaceId { database: self.database, shard: self.shard, copy: POINTER }
+    }
+
+    fn read_bounds(&self) -> Result<(), StoreError> {
+        let row = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), &local::bounds(self.shard), Timestamp::MAX)?;
+        if let Some(value) = row.and_then(|version| version.value) {
+            *self.bounds.write() = self.range_in(&value)?;
+        }
+        Ok(())
+    }
+
+    fn range_in(&self, value: &Value) -> Result<KeyRange, StoreError> {
+        minicbor::decode(value).map_err(|error| StoreError::Damaged {
+            file: format!("a row of shard {} of database {} about itself", self.shard, self.database),
+            what: error.to_string(),
+        })
+    }
+
+    /// What parts of it became, as far as they were settled: which shards, with which keys.
+    pub fn children(&self) -> Result<Vec<(u32, KeyRange)>, StoreError> {
+        let rows = self.store.snapshot()?.scan(
+            self.versions(),
+            &local::children(self.shard),
+            Timestamp::MAX,
+            false,
+            usize::MAX,
+            usize::MAX,
+        )?;
+        let child = |row: &StoredVersion| Some((local::child_of(&row.key)?, row.version.value.clone()?));
+        rows.versions.iter().filter_map(child).map(|(child, value)| Ok((child, self.range_in(&value)?))).collect()
+    }
+
+    /// The children that the store knows of since this was last asked.
+    pub fn born(&self) -> Vec<(u32, KeyRange)> {
+        std::mem::take(&mut self.born.lock())
+    }
+
+    /// What the recipe keeps for itself, as of the last agreed entry that is here.
+    pub fn recipe_rows(&self) -> Result<Vec<(Key, Value)>, StoreError> {
+        let range = local::recipes(self.shard);
+        let (mut rows, mut rest) = (Vec::new(), Some(range));
+        while let Some(range) = rest {
+            let id = self.versions();
+            let page =
+                meridian_mvcc::scan(&self.recent, &*self.store, id, &range, Timestamp::MAX, false, 1000, 1 << 20)?;
+            rows.extend(page.rows);
+            rest = page.rest;
+        }
+        Ok(rows)
     }
 
     /// How far the store goes.
     pub fn extent(&self) -> Result<Extent, StoreError> {
-        let id = self.id();
+        let id = self.facts();
         Ok(Extent {
             position: u64::from_be_bytes(number(self.store.fact(id, APPLIED)?)),
             term: u64::from_be_bytes(number(self.store.fact(id, APPLIED_TERM)?)),
@@ -138,6 +281,50 @@ impl Space {
         *newest = newest.max(at);
     }
 
+    /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled.
+    pub fn divide(&self, at: Timestamp, key: &Key, child: u32, position: u64, term: u64) {
+        let value = |range: &KeyRange| {
+            Some(Value::from(minicbor::to_vec(range).expect("invariant: writing to memory cannot fail")))
+        };
+        let mut bounds = self.bounds.write();
+        let (kept, given) = bounds.clone().cut(key);
+        let rows = [
+            Write { key: local::bounds(self.shard), value: value(&kept) },
+            Write { key: local::child(self.shard, child), value: value(&given) },
+        ];
+        *bounds = kept;
+        self.births.lock().push_back(Birth { position, child, bounds: given, at });
+        drop(bounds);
+        self.install(at, &rows, position, term);
+    }
+
+    /// What the store is told of children in the batch that passes their splits.
+    fn bear(&self, through: u64, horizon: Timestamp, batch: &mut Batch) -> Result<Vec<(u32, KeyRange)>, StoreError> {
+        let (births, home) = (self.births.lock(), self.versions());
+        let mut born = Vec::new();
+        for Birth { child, bounds, at, .. } in births.iter().take_while(|birth| birth.position <= through) {
+            let (pointer, facts) =
+                (SpaceId { shard: *child, ..self.pointer() }, SpaceId::new(self.database, *child));
+            let extent = Extent { position: BORN_AT.0, term: BORN_AT.1, at: *at, horizon };
+            let whereabouts = [&home.shard.to_be_bytes()[..], &[home.copy]].concat();
+            batch.facts.extend(extent.facts(facts));
+            batch.facts.push((facts, HORIZON, horizon.to_be_bytes().to_vec()));
+            batch.facts.push((pointer, HOME, whereabouts));
+            let value = Some(Value::from(minicbor::to_vec(bounds).expect("invariant: writing to memory cannot fail")));
+            batch.versions.push(StoredVersion { key: local::bounds(*child), version: Version { at: *at, value } });
+            born.push((*child, bounds.clone()));
+        }
+        if !born.is_empty() {
+            let owner = SpaceId { shard: home.shard, ..self.pointer() };
+            let mut shared = self.store.fact(owner, SHARED)?.unwrap_or_default();
+            if !shared.contains(&home.copy) {
+                shared.push(home.copy);
+                batch.facts.push((owner, SHARED, shared));
+            }
+        }
+        Ok(born)
+    }
+
     /// The term of the entry at a position that is still in Recent.
     fn term_of(&self, position: u64) -> Option<u64> {
         let terms = self.terms.lock();
@@ -151,7 +338,9 @@ impl Space {
 
     /// The newest version of a key at or below a timestamp.
     pub fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        meridian_mvcc::read(&self.recent, &*self.store, self.id(), key, at)
+        let found = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), key, at)?;
+        // After reading: who found the bounds as they were has found everything that was written within them.
+        if self.bounds.read().contains(key) { Ok(found) } else { Err(StoreError::Elsewhere) }
     }
 
     /// A chunk of a range as of a timestamp.
@@ -163,7 +352,9 @@ impl Space {
         limit_rows: usize,
         limit_bytes: usize,
     ) -> Result<Chunk, StoreError> {
-        meridian_mvcc::scan(&self.recent, &*self.store, self.id(), range, at, reverse, limit_rows, limit_bytes)
+        let id = self.versions();
+        let found = meridian_mvcc::scan(&self.recent, &*self.store, id, range, at, reverse, limit_rows, limit_bytes)?;
+        if self.bounds.read().contains_range(range) { Ok(found) } else { Err(StoreError::Elsewhere) }
     }
 
     /// Memory that Recent holds.
@@ -178,23 +369,44 @@ impl Space {
         loop {
             let _alone = self.settling.lock();
             let settling = self.recent.settling(batch_bytes);
-            let Some((at, _)) = settling.installs.last() else { return Ok(moved) };
+            let Some(newest) = settling.installs.iter().map(|(at, _)| *at).max() else { return Ok(moved) };
             let versions = settling.installs.iter().flat_map(|(at, writes)| {
                 let version = |write: &Write| Version { at: *at, value: write.value.clone() };
                 writes.iter().map(move |write| StoredVersion { key: write.key.clone(), version: version(write) })
             });
             let term = self.term_of(settling.position).unwrap_or_default();
-            let extent = Extent { position: settling.position, term, at: *at, horizon: Timestamp::ZERO };
-            let versions = versions.collect();
-            self.store.apply(Batch { space: self.id(), versions, removals: Vec::new(), facts: extent.facts() })?;
+            let mut settled = self.settled.lock();
+            let newest = newest.max(*settled); // Outcomes of prepared transactions come late.
+            let extent = Extent { position: settling.position, term, at: newest, horizon: Timestamp::ZERO };
+            let (versions, facts) = (versions.collect(), extent.facts(self.facts()));
+            let mut batch = Batch { space: self.versions(), versions, removals: Vec::new(), facts };
+            let born = self.bear(settling.position, self.recent.horizon(), &mut batch)?;
+            self.store.apply(batch)?;
+            *settled = newest;
+            self.births.lock().drain(..born.len());
+            self.born.lock().extend(born);
             self.dirty.store(true, Ordering::Relaxed);
             self.forget_terms(settling.position);
             self.recent.settled(&settling);
-            moved += settling.bytes + settling.installs.len(); // a floor has no bytes, and moves too
+            moved += settling.bytes + settling.installs.len(); // a ceiling has few bytes, and moves too
             if settling.position >= until {
                 return Ok(moved);
             }
         }
+    }
+
+    /// A split waits to be settled.
+    pub fn expects(&self) -> bool {
+        !self.births.lock().is_empty()
+    }
+
+    /// Its ranges of the space where its versions are, in order, if these are its bounds.
+    fn ranges(&self, bounds: &KeyRange) -> Vec<KeyRange> {
+        let all = local::all();
+        let below = KeyRange { start: Key::default(), end: Some(all.start.clone()) };
+        let above = KeyRange { start: all.end.unwrap_or_default(), end: None };
+        let ranges = [bounds.common(&below), local::of(self.shard), bounds.common(&above)];
+        ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
     /// Goes on removing what no read at or above `horizon` needs: looks at about `budget_bytes` of versions. A pass begins when there
@@ -210,7 +422,8 @@ impl Space {
                 return Ok(false);
             }
         }
-        let collector = collecting.get_or_insert_with(|| Collector::begin(&self.recent, self.id(), horizon));
+        let begin = || Collector::within(&self.recent, self.versions(), self.facts(), self.ranges(&self.bounds()), horizon);
+        let collector = collecting.get_or_insert_with(begin);
         let mut left = budget_bytes;
         while left > 0 {
             let step = left.min(1 << 20);
@@ -228,19 +441,29 @@ impl Space {
 
     /// Everything that was agreed up to some entry at or after `position`, as it stands in the store now, for whoever has to be sent
     /// all of it; `None` while the store does not go that far.
-    pub fn whole(&self, position: u64) -> Result<Option<(SpaceId, Extent, Arc<dyn Snapshot>)>, StoreError> {
+    pub fn whole(&self, position: u64) -> Result<Option<Whole>, StoreError> {
         let _alone = self.settling.lock();
         let extent = self.extent()?;
         if extent.position < position {
             return Ok(None);
         }
-        Ok(Some((self.id(), extent, self.store.snapshot()?)))
+        let extent = Extent { horizon: extent.at, ..extent };
+        let (id, view) = (self.versions(), self.store.snapshot()?);
+        // As of the entry: a split may be known here and not be settled.
+        let row = view.get(id, &local::bounds(self.shard), extent.at)?.and_then(|version| version.value);
+        let bounds = row.map_or(Ok(KeyRange::all()), |value| self.range_in(&value))?;
+        Ok(Some(Whole { id, extent, view, ranges: self.ranges(&bounds) }))
     }
 
     /// Where a copy that is being received goes: beside the one in use. What was left there by an earlier attempt is removed.
     pub fn begin_copy(&self) -> Result<SpaceId, StoreError> {
-        let used = self.id();
-        let copy = if used.copy + 1 == POINTER { 0 } else { used.copy + 1 };
+        let used = self.facts();
+        let taken = self.store.fact(self.pointer(), SHARED)?.unwrap_or_default();
+        let next = |copy: u8| if copy + 1 == POINTER { 0 } else { copy + 1 };
+        let mut copy = next(used.copy);
+        while taken.contains(&copy) && copy != used.copy {
+            copy = next(copy);
+        }
         let fresh = SpaceId { copy, ..used };
         self.store.drop_space(fresh)?;
         Ok(fresh)
@@ -253,38 +476,48 @@ impl Space {
 
     /// The copy is complete up to here, and durable when this returns.
     pub fn end_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
-        let mut facts = extent.facts();
-        facts.push((meridian_mvcc::HORIZON, extent.horizon.to_be_bytes().to_vec()));
+        let mut facts = extent.facts(copy);
+        facts.push((copy, HORIZON, extent.horizon.to_be_bytes().to_vec()));
         self.store.apply_durably(Batch { space: copy, facts, ..Batch::default() })
     }
 
     /// A copy takes the place of what is in use, durably. Called within a step of the shard's machine: nothing is installed meanwhile.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
         let _alone = self.settling.lock();
-        let old = self.id();
-        let facts = vec![(COPY, vec![copy.copy])];
+        let (old, pointer) = (*self.place.read(), self.pointer());
+        let facts = vec![(pointer, COPY, vec![copy.copy]), (pointer, HOME, Vec::new())];
         // All or nothing: a pointer that is written but not in use would, after a crash, name a copy that lacks what was settled since.
-        self.store.apply_durably(Batch { space: SpaceId { copy: POINTER, ..copy }, facts, ..Batch::default() })?;
+        self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
         *self.collecting.lock() = None;
         self.recent.reset(extent.position);
         self.recent.raise_horizon(extent.horizon);
-        self.copy.store(copy.copy, Ordering::Release);
+        *self.place.write() = Place { facts: copy, versions: copy };
         self.terms.lock().clear();
-        *self.newest.lock() = extent.at;
-        match self.store.drop_space(old) {
+        self.births.lock().clear();
+        (*self.newest.lock(), *self.settled.lock()) = (extent.at, extent.at);
+        self.read_bounds()?;
+        self.born.lock().extend(self.children()?);
+        let shared = self.store.fact(pointer, SHARED)?.unwrap_or_default();
+        if old.versions != old.facts || shared.contains(&old.facts.copy) {
+            return Ok(()); // Invariant 6.
+        }
+        match self.store.drop_space(old.facts) {
             Err(StoreError::Full { .. }) => Ok(()), // It is not in use any more; its place is cleared when it is used again.
             dropped => dropped,
         }
     }
 
-    /// Removes everything.
+    /// Removes everything: the database is dropped.
     pub fn forget(&self) -> Result<(), StoreError> {
         let _alone = self.settling.lock();
         *self.collecting.lock() = None;
         self.recent.reset(0);
-        let used = self.id();
+        let used = self.facts();
+        for copy in self.store.fact(self.pointer(), SHARED)?.unwrap_or_default() {
+            self.store.drop_space(SpaceId { copy, ..used })?;
+        }
         self.store.drop_space(used)?;
-        self.store.drop_space(SpaceId { copy: POINTER, ..used })
+        self.store.drop_space(self.pointer())
     }
 }
 
@@ -334,17 +567,22 @@ mod tests {
         let (from, to) = (filled(50), filled(7));
         from.settle(usize::MAX).unwrap();
         assert!(from.whole(51).unwrap().is_none());
-        let (source, extent, view) = from.whole(50).unwrap().unwrap();
+        let whole = from.whole(50).unwrap().unwrap();
+        let extent = whole.extent;
         let copy = to.begin_copy().unwrap();
-        let page = view.versions(source, &KeyRange::all(), usize::MAX).unwrap();
-        to.extend_copy(copy, page.versions).unwrap();
+        let mut rest = Some(KeyRange::all());
+        while let Some(range) = rest {
+            let page = whole.page(&range, usize::MAX, usize::MAX).unwrap();
+            to.extend_copy(copy, page.versions).unwrap();
+            rest = page.rest;
+        }
         to.end_copy(copy, extent).unwrap();
         assert_eq!(to.get(b"k", at(60)).unwrap().unwrap().at, at(7));
         to.use_copy(copy, extent).unwrap();
         let again = Space::open(1, 0, Arc::clone(&to.store)).unwrap();
         for space in [to, again] {
             assert_eq!(space.get(b"k", at(60)).unwrap().unwrap().at, at(50));
-            assert_eq!(space.get(b"k", at(20)).unwrap().unwrap().at, at(20));
+            assert_eq!(space.get(b"k", at(20)), Err(StoreError::BelowHorizon { oldest: at(50) }), "it has no history");
             assert_eq!(space.extent().unwrap(), extent);
         }
     }
@@ -357,9 +595,90 @@ mod tests {
         let oldest = at(40);
         assert_eq!(space.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest }));
         assert_eq!(space.get(b"k", at(40)).unwrap().unwrap().at, at(40));
-        let left = space.store.snapshot().unwrap().versions(space.id(), &KeyRange::all(), usize::MAX).unwrap();
+        let left = space.store.snapshot().unwrap().versions(space.versions(), &KeyRange::all(), usize::MAX).unwrap();
         assert_eq!(left.versions.len(), 11);
         let again = Space::open(1, 0, Arc::clone(&space.store)).unwrap();
         assert_eq!(again.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest }));
+    }
+
+    fn seen(space: &Space, key: &str, nanos: u64) -> Result<Option<u64>, StoreError> {
+        Ok(space.get(key.as_bytes(), at(nanos))?.map(|version| version.at.nanos))
+    }
+
+    fn put(space: &Space, key: &str, nanos: u64, position: u64) {
+        space.install(at(nanos), &[Write { key: key.into(), value: Some(Value::from("x")) }], position, 1);
+    }
+
+    #[test]
+    fn a_child_is_born_where_its_versions_are_and_not_before_the_split_is_settled() {
+        let store = Arc::new(MemoryStore::new());
+        let parent = Space::open(1, 0, Arc::clone(&store) as Arc<dyn Store>).unwrap();
+        for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
+            put(&parent, key, 10 + number as u64, 1 + number as u64);
+        }
+        parent.divide(at(20), &"m".into(), 7, 4, 1);
+        assert_eq!(seen(&parent, "z", 99), Err(StoreError::Elsewhere));
+        assert!(parent.born().is_empty() && parent.expects() && parent.children().unwrap().is_empty());
+        parent.settle(usize::MAX).unwrap();
+        let bounds = KeyRange { start: "m".into(), end: None };
+        assert_eq!(parent.born(), [(7, bounds.clone())]);
+        for life in 0..2 {
+            let parent = Space::open(1, 0, Arc::clone(&store) as Arc<dyn Store>).unwrap();
+            assert_eq!(parent.children().unwrap(), [(7, bounds.clone())]);
+            let child = Space::open(1, 7, Arc::clone(&store) as Arc<dyn Store>).unwrap();
+            assert_eq!(child.bounds(), bounds);
+            assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 29)), (Ok(Some(10)), Ok(Some(12))));
+            assert_eq!(seen(&child, "a", 99), Err(StoreError::Elsewhere));
+            if life == 0 {
+                assert_eq!((child.extent().unwrap().position, child.extent().unwrap().at), (1, at(20)));
+            }
+            put(&child, "z", 30 + life, 2 + life);
+            child.settle(usize::MAX).unwrap();
+            assert_eq!((seen(&child, "z", 25), seen(&child, "z", 99)), (Ok(Some(12)), Ok(Some(30 + life))));
+        }
+    }
+
+    #[test]
+    fn copies_of_parent_and_child_hold_what_is_theirs_and_leave_each_other_alone() {
+        let store = || Arc::new(MemoryStore::new()) as Arc<dyn Store>;
+        let (here, there) = (store(), store());
+        let parent = Space::open(1, 0, Arc::clone(&here)).unwrap();
+        for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
+            put(&parent, key, 10 + number as u64, 1 + number as u64);
+        }
+        parent.divide(at(20), &"m".into(), 7, 4, 1);
+        parent.install(at(21), &[Write { key: local::recipe(0, b"r"), value: Some(Value::from("r")) }], 5, 1);
+        parent.settle(usize::MAX).unwrap();
+        let child = Space::open(1, 7, Arc::clone(&here)).unwrap();
+        put(&child, "q", 30, 2);
+        child.settle(usize::MAX).unwrap();
+        let send = |from: &Space, to: &Space| {
+            let whole = from.whole(1).unwrap().unwrap();
+            let (copy, mut rest) = (to.begin_copy().unwrap(), Some(KeyRange::all()));
+            while let Some(range) = rest {
+                let page = whole.page(&range, 1, 1).unwrap();
+                to.extend_copy(copy, page.versions).unwrap();
+                rest = page.rest;
+            }
+            to.end_copy(copy, whole.extent).unwrap();
+            to.use_copy(copy, whole.extent).unwrap();
+        };
+        let other = Space::open(1, 0, Arc::clone(&there)).unwrap();
+        send(&parent, &other);
+        assert_eq!(seen(&other, "a", 99), Ok(Some(10)));
+        assert_eq!(seen(&other, "z", 99), Err(StoreError::Elsewhere));
+        assert_eq!(other.recipe_rows().unwrap().len(), 1);
+        let [(7, bounds)] = &other.born()[..] else { panic!("it knows of the child") };
+        let orphan = Space::open_with(1, 7, bounds.clone(), Arc::clone(&there)).unwrap();
+        assert_eq!((orphan.extent().unwrap().position, seen(&orphan, "z", 99)), (0, Ok(None)));
+        send(&child, &orphan);
+        assert_eq!((seen(&orphan, "z", 99), seen(&orphan, "q", 99)), (Ok(Some(12)), Ok(Some(30))));
+        // The parent is replaced where it was born: what the child points at stays.
+        send(&other, &parent);
+        assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 99)), (Ok(Some(10)), Ok(Some(12))));
+        child.forget().unwrap();
+        parent.forget().unwrap();
+        let left = |space: SpaceId| here.snapshot().unwrap().versions(space, &KeyRange::all(), usize::MAX).unwrap();
+        assert!((0..3).all(|copy| left(SpaceId { database: 1, shard: 0, copy }).versions.is_empty()));
     }
 }

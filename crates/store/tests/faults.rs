@@ -24,7 +24,7 @@ fn versions(step: u64) -> Vec<StoredVersion> {
 }
 
 fn batch(step: u64) -> Batch {
-    let facts = vec![("applied", step.to_be_bytes().to_vec())];
+    let facts = vec![(SPACE, "applied", step.to_be_bytes().to_vec())];
     Batch { space: SPACE, versions: versions(step), removals: Vec::new(), facts }
 }
 

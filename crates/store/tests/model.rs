@@ -239,11 +239,10 @@ fn a_dropped_space_is_gone_and_its_neighbours_stay() {
     let store = RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap();
     let version =
         StoredVersion { key: Key::from("a"), version: Version { at: stamp(1), value: Some(Value::from("x")) } };
-    let facts = vec![("applied", vec![1])];
     let spaces = [(1, 0, 0), (1, 0, 1), (1, 1, 0)].map(|(database, shard, copy)| SpaceId { database, shard, copy });
     for space in spaces {
         let versions = vec![version.clone()];
-        store.apply(Batch { space, versions, removals: Vec::new(), facts: facts.clone() }).unwrap();
+        store.apply(Batch { space, versions, removals: Vec::new(), facts: vec![(space, "applied", vec![1])] }).unwrap();
     }
     store.drop_space(spaces[1]).unwrap();
     let snapshot = store.snapshot().unwrap();

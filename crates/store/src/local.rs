@@ -1,0 +1,65 @@
+//! Rows that a shard keeps for itself, among its versions: whatever carries versions (settling, checkpoints, copies, recovery) carries them too.
+//!
+//! ```text
+//!   \0local\0 <shard> bounds          which keys it has
+//!   \0local\0 <shard> child <n>       which shard a part of it became, and with which keys
+//!   \0local\0 <shard> recipe …        whatever the recipe that runs it must not lose
+//! ```
+//!
+//! They have no part in SQL, and no route leads to them.
+
+use meridian_mvcc::{Key, KeyRange};
+
+const PREFIX: &[u8] = b"\0local\0";
+const BOUNDS: &[u8] = b"bounds";
+const CHILD: &[u8] = b"child";
+const RECIPE: &[u8] = b"recipe";
+
+fn key(shard: u32, name: &[u8]) -> Vec<u8> {
+    [PREFIX, &shard.to_be_bytes(), name].concat()
+}
+
+/// The rows of all shards.
+pub fn all() -> KeyRange {
+    KeyRange::prefix(PREFIX)
+}
+
+/// Whether a key is such a row's.
+pub fn is(key: &[u8]) -> bool {
+    key.starts_with(PREFIX)
+}
+
+/// The rows of one shard.
+pub fn of(shard: u32) -> KeyRange {
+    KeyRange::prefix(&key(shard, b""))
+}
+
+/// Where a shard's bounds stand.
+pub(crate) fn bounds(shard: u32) -> Key {
+    key(shard, BOUNDS).into()
+}
+
+/// Where it stands that a part of a shard became another.
+pub(crate) fn child(shard: u32, child: u32) -> Key {
+    [&*key(shard, CHILD), &child.to_be_bytes()].concat().into()
+}
+
+/// All that a shard's parts became.
+pub(crate) fn children(shard: u32) -> KeyRange {
+    KeyRange::prefix(&key(shard, CHILD))
+}
+
+/// The child that a row is about.
+pub(crate) fn child_of(row: &[u8]) -> Option<u32> {
+    row.last_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// A row of the recipe's own.
+pub fn recipe(shard: u32, name: &[u8]) -> Key {
+    [&*key(shard, RECIPE), name].concat().into()
+}
+
+/// All rows of the recipe's own.
+pub fn recipes(shard: u32) -> KeyRange {
+    KeyRange::prefix(&key(shard, RECIPE))
+}
