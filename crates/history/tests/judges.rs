@@ -345,10 +345,11 @@ fn the_exact_judge_finds_every_change_of_what_was_read() {
             list => drop(list.pop()),
         }
         assert!(matches!(timestamps::judge(&spoilt), Err(timestamps::Violation::Read { .. })), "seed {seed}");
-        // Two that did not overlap change places.
+        // Two that did not overlap change places, the first of which wrote.
         let mut turned = history.clone();
-        let apart = (0..turned.len())
-            .find_map(|a| (a + 1..turned.len()).find(|b| turned[a].end < turned[*b].start).map(|b| (a, b)));
+        let apart = (0..turned.len()).find_map(|a| {
+            (a + 1..turned.len()).find(|b| turned[a].writes() && turned[a].end < turned[*b].start).map(|b| (a, b))
+        });
         let (a, b) = apart.expect("some do not overlap");
         let (one, other) = (turned[a].at, turned[b].at);
         (turned[a].at, turned[b].at) = (other, one);

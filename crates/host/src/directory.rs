@@ -14,15 +14,16 @@
 
 use crate::gateway::{Gateway, Local};
 use crate::identity::OpenError;
-use crate::member::{self, Patience, Place};
+use crate::member::{self, MemberShard, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
+use crate::sessions::Sessions;
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
-use meridian_machine::{DatabaseId, Incarnation, NodeId};
+use meridian_machine::{DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
-use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, SYSTEM, row_prefix};
+use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix};
 use meridian_store::Space;
 use meridian_systems::envelope;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 /// Why a database was not created or dropped.
@@ -92,11 +93,9 @@ pub struct Directory {
     records: Mutex<Records>,
     rows: Mutex<mpsc::Sender<Option<DatabaseRow>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The records of a database's machine.
-pub fn key_of(id: DatabaseId) -> MachineKey {
-    MachineKey { database: id.0, shard: 0 }
+    /// One member after the other.
+    bearing: Mutex<()>,
+    this: Weak<Directory>,
 }
 
 fn rows_in(writes: &[Write]) -> impl Iterator<Item = DatabaseRow> + '_ {
@@ -108,13 +107,15 @@ impl Directory {
     /// Brings back every database that the log and the store know of.
     pub fn open(here: Here, records: Records) -> Result<Arc<Self>, OpenError> {
         let (rows, seen) = mpsc::channel::<Option<DatabaseRow>>();
-        let directory = Arc::new(Directory {
+        let directory = Arc::new_cyclic(|this| Directory {
             here,
             databases: RwLock::default(),
             gateways: RwLock::default(),
             records: Mutex::new(records),
             rows: Mutex::new(rows.clone()),
             thread: Mutex::new(None),
+            bearing: Mutex::new(()),
+            this: this.clone(),
         });
         let watch = Box::new(move |writes: &[Write]| rows_in(writes).for_each(|row| drop(rows.send(Some(row)))));
         directory.begin(SYSTEM, Some(watch))?;
@@ -143,50 +144,101 @@ impl Directory {
 
     /// Brings a database's member to life.
     fn begin(&self, id: DatabaseId, watch: Option<member::Watch>) -> Result<(), OpenError> {
-        let key = key_of(id);
         let here = &self.here;
+        let this = self.this.clone();
+        let bear = Box::new(move |shard: ShardId, bounds: KeyRange, eager| {
+            let Some(directory) = this.upgrade() else { return };
+            let Some(gateway) = directory.gateway(id) else { return };
+            if let Err(error) = directory.bear(gateway.site().sessions(), (shard, bounds, eager), None) {
+                tracing::error!(%error, "a shard that was split off cannot be begun on this node");
+            }
+        });
+        let (me, nodes) = ((here.me, here.incarnation), here.members.clone());
+        let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), bear);
+        let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(&sessions))));
+        self.gateways.write().insert(id, gateway);
+        self.bear(&sessions, (FIRST_SHARD, KeyRange::all(), false), watch)
+    }
+
+    /// Brings a shard's member to life, and those that were split off from it.
+    fn bear(
+        &self,
+        sessions: &Arc<Sessions>,
+        (shard, bounds, eager): (ShardId, KeyRange, bool),
+        watch: Option<member::Watch>,
+    ) -> Result<(), OpenError> {
+        let _alone = self.bearing.lock();
+        self.bear_all(sessions, (shard, bounds, eager), watch)
+    }
+
+    fn bear_all(
+        &self,
+        sessions: &Arc<Sessions>,
+        (shard, bounds, eager): (ShardId, KeyRange, bool),
+        watch: Option<member::Watch>,
+    ) -> Result<(), OpenError> {
+        if sessions.member(shard).is_some() || sessions.is_closed() {
+            return Ok(());
+        }
+        let here = &self.here;
+        let key = MachineKey { database: sessions.database().0, shard: shard.0 };
         let path = || here.folder.clone().unwrap_or_default().join("log");
         let records = self.records.lock().remove(&key).unwrap_or_default();
         let records: Result<Vec<Vec<_>>, String> = records.iter().map(|bytes| envelope::read_record(bytes)).collect();
         let records = records.map_err(|what| OpenError::Damaged { path: path(), what })?;
         let place = Place {
             key,
-            me: here.me,
-            incarnation: here.incarnation,
+            bounds,
+            eager,
             members: here.members.clone(),
             patience: here.patience,
             peers: Arc::clone(&here.peers),
             transfers: Arc::clone(&here.transfers),
+            sessions: Arc::clone(sessions),
             watch,
         };
         let records = records.into_iter().flatten().collect();
         let member = member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
-        self.gateways.write().insert(id, Arc::new(Gateway::new(Local::new(member, &here.members))));
-        Ok(())
+        let children = member.world().space().children().map_err(|error| self.of_store(error))?;
+        sessions.add(member);
+        let mut children = children.into_iter();
+        children.try_for_each(|(child, bounds)| self.bear_all(sessions, (ShardId(child), bounds, false), None))
     }
 
     /// Ends a database's member and removes everything it kept, also what a crash left of it.
     fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
         let gateway = self.gateways.write().remove(&id);
-        let left = self.records.lock().remove(&key_of(id)).is_some();
-        if gateway.is_none() && !left {
-            return Ok(());
+        let mut left: Vec<MachineKey> = Vec::new();
+        self.records.lock().retain(|key, _| {
+            left.extend(Some(*key).filter(|key| key.database == id.0));
+            key.database != id.0
+        });
+        left.iter().for_each(|key| self.here.plumbing.journal.forget(*key));
+        let members = gateway.map(|gateway| gateway.site().sessions().close());
+        for member in members.iter().flatten() {
+            self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: member.world().shard().0 });
+            member.world().space().forget()?;
         }
-        self.here.plumbing.journal.forget(key_of(id));
-        match gateway {
-            Some(gateway) => {
-                gateway.site().member().stop();
-                gateway.site().member().world().close();
-                gateway.site().member().world().space().forget()
-            }
-            None => Space::open(id.0, key_of(id).shard, Arc::clone(&self.here.plumbing.store))?.forget(),
+        if members.is_none() && !left.is_empty() {
+            self.forget(id, FIRST_SHARD)?;
         }
+        Ok(())
+    }
+
+    /// Removes what the store has of a shard that does not live here, and of those that were split off from it.
+    fn forget(&self, id: DatabaseId, shard: ShardId) -> Result<(), StoreError> {
+        let space = Space::open(id.0, shard.0, Arc::clone(&self.here.plumbing.store))?;
+        for (child, _) in space.children()? {
+            self.forget(id, ShardId(child))?;
+        }
+        space.forget()
     }
 
     /// Reads which databases there are from the rows of `system` in the store; later ones are installed in front of the watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
         let Some(system) = self.gateway(SYSTEM) else { return Ok(()) };
-        let space = system.site().member().world().space();
+        let Some(member) = system.site().sessions().member(FIRST_SHARD) else { return Ok(()) };
+        let space = member.world().space();
         let at = space.extent()?.at;
         let mut range = Some(KeyRange::prefix(row_prefix()));
         while let Some(part) = range {
@@ -228,6 +280,16 @@ impl Directory {
     /// The gateway of a database by its number.
     pub fn gateway(&self, id: DatabaseId) -> Option<Arc<Gateway>> {
         self.gateways.read().get(&id).cloned()
+    }
+
+    /// This node's member of a shard.
+    pub fn member(&self, id: DatabaseId, shard: ShardId) -> Option<Arc<MemberShard>> {
+        self.gateway(id)?.site().sessions().member(shard)
+    }
+
+    /// All members of this node.
+    pub fn members(&self) -> Vec<Arc<MemberShard>> {
+        self.gateways().iter().flat_map(|gateway| gateway.site().sessions().members()).collect()
     }
 
     /// All gateways.
@@ -333,8 +395,7 @@ impl Directory {
             let _ = thread.join();
         }
         for gateway in self.gateways() {
-            gateway.site().member().stop();
-            gateway.site().member().world().close();
+            gateway.site().sessions().close();
         }
     }
 }

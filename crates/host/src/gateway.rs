@@ -1,14 +1,14 @@
-//! The door to a shard for sessions of this node: the coordinator of `txn`, standing on this node's member.
+//! The door to a database for sessions of this node: the coordinator of `txn`, standing on this node's members.
 
-use crate::member::{MemberHome, MemberShard};
+use crate::member::CHUNK_BYTES;
+use crate::sessions::Sessions;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId};
-use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use meridian_txn::Age;
-use meridian_txn::locking::{self, Heard, Readable, Request, Site, Spent, TransactionId};
+use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
 use std::sync::Arc;
 
-const CHUNK_BYTES: usize = 1 << 20;
 /// Commits wait while versions that are not settled yet take more than this.
 const RECENT_BYTES: usize = 256 << 20;
 
@@ -16,109 +16,144 @@ const RECENT_BYTES: usize = 256 << 20;
 pub type Gateway = locking::Gateway<Local>;
 
 /// This node, as its coordinators see it.
-pub struct Local {
-    member: Arc<MemberShard>,
-    members: Arc<[NodeId]>,
-}
+pub struct Local(Arc<Sessions>);
 
 impl Local {
-    /// Sessions of a member, in a group of these nodes.
-    pub fn new(member: Arc<MemberShard>, members: &[NodeId]) -> Self {
-        Local { member, members: members.into() }
+    /// The sessions of a database.
+    pub fn new(sessions: Arc<Sessions>) -> Self {
+        Local(sessions)
     }
 
-    /// This node's member.
-    pub fn member(&self) -> &Arc<MemberShard> {
-        &self.member
-    }
-
-    fn home(&self) -> &MemberHome {
-        self.member.world()
+    /// What they share.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.0
     }
 }
 
 impl Site for Local {
     fn now(&self) -> Reading {
-        self.home().plumbing().clock.now()
+        self.0.plumbing().clock.now()
     }
 
     fn here(&self) -> (NodeId, Incarnation) {
-        self.home().here()
+        self.0.here()
     }
 
     fn new_number(&self) -> u64 {
-        self.home().number()
+        self.0.number()
     }
 
-    fn describe(&self) -> String {
-        format!("database {}'s group", self.home().space().id().database)
+    fn describe(&self, shard: ShardId) -> String {
+        format!("the group of database {}'s shard {}", self.0.database().0, shard.0)
     }
 
     fn is_closed(&self) -> bool {
-        self.home().is_closed()
+        self.0.is_closed()
     }
 
     fn is_full(&self) -> bool {
-        self.home().plumbing().journal.is_full()
+        self.0.plumbing().journal.is_full()
     }
 
     fn is_crowded(&self) -> bool {
-        self.home().space().recent_bytes() > RECENT_BYTES
+        let bytes = |shard| self.0.with_member(shard, |member| member.world().space().recent_bytes()).unwrap_or(0);
+        match self.0.has_one_shard() {
+            true => bytes(ShardId(0)) > RECENT_BYTES,
+            false => self.0.routes().shards().map(|(_, shard)| bytes(shard)).sum::<usize>() > RECENT_BYTES,
+        }
+    }
+
+    fn has_one_shard(&self) -> bool {
+        self.0.has_one_shard()
+    }
+
+    fn route(&self, key: &Key) -> (ShardId, KeyRange) {
+        self.0.route(key)
+    }
+
+    fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange) {
+        self.0.route_below(end)
+    }
+
+    fn learn_route(&self, from: Key, shard: ShardId) {
+        self.0.learn_route(from, shard);
     }
 
     fn committed(&self, spent: &Spent) {
-        self.home().plumbing().commit_wait.count(spent.commit_wait_ns);
+        self.0.plumbing().commit_wait.count(spent.commit_wait_ns);
     }
 
-    fn reads_alone(&self) {
-        self.home().reads_alone();
+    fn reads_alone(&self, shard: ShardId) {
+        self.0.with_member(shard, |member| member.world().reads_alone());
     }
 
-    fn readable(&self) -> Readable {
-        self.home().readable()
+    fn readable(&self, shard: ShardId) -> Readable {
+        self.0.with_member(shard, |member| member.world().readable()).unwrap_or_default()
     }
 
-    fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        self.home().space().get(key, at).inspect_err(|error| self.home().heed(error))
+    fn closed(&self) -> Timestamp {
+        if self.0.has_one_shard() {
+            return self.readable(ShardId(0)).closed;
+        }
+        let closed = |(_, shard): (&Key, ShardId)| self.readable(shard).closed;
+        self.0.routes().shards().map(closed).min().unwrap_or_default()
     }
 
-    fn scan(&self, range: &KeyRange, at: Timestamp, reverse: bool, limit_rows: usize) -> Result<Chunk, StoreError> {
-        let found = self.home().space().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
-        found.inspect_err(|error| self.home().heed(error))
+    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
+        let look = |member: &crate::member::MemberShard| {
+            let home = member.world();
+            home.space().get(key, at).inspect_err(|error| home.heed(error))
+        };
+        self.0.with_member(shard, look).unwrap_or(Err(StoreError::Elsewhere))
     }
 
-    fn leader(&self) -> NodeId {
-        self.home().leader()
+    fn scan(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Result<Chunk, StoreError> {
+        let look = |member: &crate::member::MemberShard| {
+            let home = member.world();
+            let found = home.space().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
+            found.inspect_err(|error| home.heed(error))
+        };
+        self.0.with_member(shard, look).unwrap_or(Err(StoreError::Elsewhere))
     }
 
-    fn heard_of_leader(&self, asked: NodeId, leader: Option<NodeId>) {
-        let next = || self.members.iter().find(|node| **node > asked).or(self.members.first()).copied();
-        if let Some(leader) = leader.or_else(next) {
-            self.home().ask_next(leader);
+    fn leader(&self, shard: ShardId) -> NodeId {
+        self.0.leader(shard)
+    }
+
+    fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
+        if let Some(leader) = leader.or_else(|| self.0.node_after(asked.node)) {
+            self.0.ask_next(asked.shard, leader);
         }
     }
 
     fn reaches(&self, node: NodeId) -> bool {
-        self.home().reaches(node)
+        self.0.reaches(node)
     }
 
-    fn ask(&self, node: NodeId, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send {
-        self.home().ask(node, request, until)
+    fn ask(&self, seat: Seat, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send {
+        self.0.ask(seat, request, until)
     }
 
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send {
-        self.home().pause(until)
+        self.0.pause(until)
     }
 
-    fn tell(&self, node: NodeId, request: Request) {
-        self.home().tell(node, request);
+    fn tell(&self, seat: Seat, request: Request) {
+        self.0.tell(seat, request);
     }
 
-    fn holds(&self, node: NodeId, transaction: TransactionId, age: Age) {
-        self.home().holds(node, transaction, age);
+    fn holds(&self, seat: Seat, transaction: TransactionId, age: Age) {
+        self.0.holds(seat, transaction, age);
     }
 
     fn holds_no_more(&self, transaction: TransactionId) {
-        self.home().holds_no_more(transaction);
+        self.0.holds_no_more(transaction);
     }
 }

@@ -27,6 +27,7 @@ pub mod readers;
 pub mod rendezvous;
 pub mod resident;
 pub mod rounds;
+mod sessions;
 pub mod settle;
 pub mod sources;
 pub mod timers;

@@ -30,8 +30,8 @@ use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
 use meridian_clock::{Drift, Health, Reading, Standing, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
-use meridian_machine::{DatabaseId, Incarnation, NodeId, Role};
-use meridian_mvcc::{Store, StoreError};
+use meridian_machine::{DatabaseId, Incarnation, NodeId, Role, ShardId};
+use meridian_mvcc::{KeyRange, Store, StoreError};
 use meridian_placement::{Member, Members};
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::envelope::{self, Kind};
@@ -115,6 +115,10 @@ pub struct ShardStatus {
     pub database: String,
     /// Its number.
     pub id: DatabaseId,
+    /// The shard.
+    pub shard: ShardId,
+    /// Which keys it has.
+    pub bounds: KeyRange,
     /// Who leads it, as far as this node has heard.
     pub leader: Option<NodeId>,
     /// Whether this node leads it, and serves.
@@ -210,9 +214,13 @@ impl Inbox {
         let Some(gateway) = self.directory.upgrade().and_then(|directory| directory.gateway(to.database)) else {
             return; // a database that is not known here yet, or no more
         };
+        let sessions = gateway.site().sessions();
         match (to.role, message) {
-            (Role::Replica, message) => gateway.site().member().post(Input::Message(from, message)),
-            (Role::Coordinator(number), Message::Answer(reply)) => gateway.site().member().world().hear(number, reply),
+            (Role::Replica, message) => {
+                // A shard that was not split off here yet is like a member that is away.
+                sessions.with_member(to.shard, |member| member.post(Input::Message(from, message)));
+            }
+            (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
             (Role::Coordinator(_), _) => {}
         }
     }
@@ -233,7 +241,7 @@ impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
         let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade()) else { return };
         for gateway in directory.gateways() {
-            gateway.site().member().world().sweep();
+            gateway.site().sessions().sweep();
         }
         let this: Weak<dyn Wake> = self.this.clone();
         plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
@@ -322,8 +330,8 @@ impl Node {
         let directory = Directory::open(here, records)?;
         let of_settler = Arc::downgrade(&directory);
         let shards: Shards = Arc::new(move || {
-            let gateways = of_settler.upgrade().map(|directory| directory.gateways()).unwrap_or_default();
-            gateways.iter().map(|gateway| Arc::clone(gateway.site().member()) as Arc<dyn Settles>).collect()
+            let members = of_settler.upgrade().map(|directory| directory.members()).unwrap_or_default();
+            members.into_iter().map(|member| member as Arc<dyn Settles>).collect()
         });
         let settler = Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
         let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
@@ -365,7 +373,9 @@ impl Node {
         };
         let directory = Arc::downgrade(&self.directory);
         let of_transfers = directory.clone();
-        let find: Find = Arc::new(move |key: MachineKey| of_transfers.upgrade()?.gateway(DatabaseId(key.database)));
+        let find: Find = Arc::new(move |key: MachineKey| {
+            of_transfers.upgrade()?.member(DatabaseId(key.database), ShardId(key.shard))
+        });
         let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers))?);
         let transfers = Arc::clone(&self.transfers);
         let rounds = self.rounds.clone();
@@ -384,8 +394,7 @@ impl Node {
         let late = || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
         let end = Instant::now() + BEGIN_PATIENCE;
         let wait = || {
-            while !self.directory.gateways().iter().all(|gateway| gateway.site().member().world().readable().until > 0)
-            {
+            while !self.directory.members().iter().all(|member| member.world().readable().leads) {
                 if Instant::now() >= end {
                     return Err(late());
                 }
@@ -428,13 +437,15 @@ impl Node {
     pub fn waits(&self) -> Vec<(String, Waits)> {
         let mut all = Vec::new();
         for (row, gateway) in self.directory.list() {
-            let (send, receive) = std::sync::mpsc::channel();
-            gateway.site().member().post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
-                // Whoever asked may have stopped waiting.
-                let _ = send.send(replica.locks().waits());
-            })));
-            if let Ok(waits) = receive.recv_timeout(WAITS_PATIENCE) {
-                all.extend(waits.into_iter().map(|wait| (row.name.clone(), wait)));
+            for member in gateway.site().sessions().members() {
+                let (send, receive) = std::sync::mpsc::channel();
+                member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+                    // Whoever asked may have stopped waiting.
+                    let _ = send.send(replica.locks().waits());
+                })));
+                if let Ok(waits) = receive.recv_timeout(WAITS_PATIENCE) {
+                    all.extend(waits.into_iter().map(|wait| (row.name.clone(), wait)));
+                }
             }
         }
         all
@@ -482,13 +493,19 @@ impl Node {
 
     /// What the node says of itself.
     pub fn status(&self) -> Status {
-        let shards = self.directory.list().into_iter().map(|(row, gateway)| {
-            let home = gateway.site().member().world();
+        let members = self.directory.list().into_iter().flat_map(|(row, gateway)| {
+            let of_database = gateway.site().sessions().members().into_iter();
+            of_database.map(move |member| (row.clone(), member)).collect::<Vec<_>>()
+        });
+        let shards = members.map(|(row, member)| {
+            let home = member.world();
             ShardStatus {
                 database: row.name,
                 id: row.id,
+                shard: home.shard(),
+                bounds: home.space().bounds(),
                 leader: home.known_leader(),
-                leads: home.readable().until > 0,
+                leads: home.readable().leads,
                 through: home.readable().through,
                 closed: home.readable().closed,
                 applied: home.space().extent().map_or(0, |extent| extent.position),
@@ -557,14 +574,10 @@ impl Node {
     /// Gives up what this node leads, so that nobody has to wait for its leases to end.
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
-        let leads = |gateway: &Arc<crate::gateway::Gateway>| gateway.site().member().world().readable().until > 0;
-        for gateway in self.directory.gateways() {
-            gateway
-                .site()
-                .member()
-                .post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
+        for member in self.directory.members() {
+            member.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
         }
-        while Instant::now() < end && self.directory.gateways().iter().any(leads) {
+        while Instant::now() < end && self.directory.members().iter().any(|member| member.world().readable().leads) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -69,6 +69,10 @@ pub struct Settler {
 pub trait Settles: Send + Sync {
     /// Its versions.
     fn space(&self) -> &Space;
+    /// Everything at or below is installed here, and nothing more will appear.
+    fn closed(&self) -> Timestamp;
+    /// Something was settled.
+    fn settled(&self);
     /// The store has been checkpointed with everything up to `applied`: lets the log go.
     fn let_go(&self, applied: u64);
     /// The store refused something of this shard's.
@@ -130,7 +134,8 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
             match shard.space().settle(options.batch_bytes) {
                 Ok(bytes) => {
                     settled += bytes;
-                    if let Err(error) = collect(shard.space(), options, plumbing, bytes) {
+                    shard.settled();
+                    if let Err(error) = collect(&**shard, options, plumbing, bytes) {
                         complain("remove old versions", &error);
                         shard.heed(&error);
                     }
@@ -154,11 +159,17 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
 }
 
 /// Removes old versions at a pace that keeps up with new ones, and costs little when there are few.
-fn collect(space: &Space, options: SettleOptions, plumbing: &Plumbing, settled_bytes: usize) -> Result<(), StoreError> {
+fn collect(
+    shard: &dyn Settles,
+    options: SettleOptions,
+    plumbing: &Plumbing,
+    settled_bytes: usize,
+) -> Result<(), StoreError> {
     const PACE_BYTES: usize = 32 << 20;
     let history_ns = u64::try_from(options.history.as_nanos()).unwrap_or(u64::MAX);
     let horizon = Timestamp::end_of(plumbing.clock.now().interval.earliest.saturating_sub(history_ns));
-    space.collect(horizon, history_ns / 8, PACE_BYTES + 2 * settled_bytes).map(drop)
+    let horizon = horizon.min(shard.closed());
+    shard.space().collect(horizon, history_ns / 8, PACE_BYTES + 2 * settled_bytes).map(drop)
 }
 
 /// Makes what was settled survive a crash, and lets the log go up to there.

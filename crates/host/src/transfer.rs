@@ -16,15 +16,14 @@
 //! 1. A copy takes the place of what is in use within a step of the member's machine, and only if the machine still lacks it.
 //! 2. A copy is what the shard was at one timestamp; it has no history, and its horizon says so.
 
-use crate::gateway::Gateway;
 use crate::member::MemberShard;
 use crate::peers::Peers;
 use crate::resident::Input;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
-use meridian_mvcc::{KeyRange, Snapshot, SpaceId, StoreError, StoredVersion};
+use meridian_mvcc::{KeyRange, SpaceId, StoreError, StoredVersion};
 use meridian_replication::group::{Index, Term};
-use meridian_store::Extent;
+use meridian_store::{Extent, Whole};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::Replica;
 use minicbor::{Decode, Encode};
@@ -101,7 +100,7 @@ struct Sending {
     to: NodeId,
     index: Index,
     /// What is sent, once the store goes far enough.
-    whole: Option<(SpaceId, Extent, Arc<dyn Snapshot>)>,
+    whole: Option<Whole>,
     heard_at: Instant,
     offered_at: Option<Instant>,
 }
@@ -116,8 +115,8 @@ struct Receiving {
     asked_at: Instant,
 }
 
-/// Finds the gateway of a shard.
-pub type Find = Arc<dyn Fn(MachineKey) -> Option<Arc<Gateway>> + Send + Sync>;
+/// Finds this node's member of a shard.
+pub type Find = Arc<dyn Fn(MachineKey) -> Option<Arc<MemberShard>> + Send + Sync>;
 
 /// The thread that copies.
 pub struct Transfers {
@@ -227,14 +226,12 @@ impl Courier {
             if sending.offered_at.is_some_and(|at| !due(at)) {
                 continue;
             }
-            let Some(gateway) = (self.find)(sending.key) else { continue };
+            let Some(member) = (self.find)(sending.key) else { continue };
             if sending.whole.is_none() {
-                let space = gateway.site().member().world().space();
+                let space = member.world().space();
                 let whole = space.settle(4 << 20).and_then(|_| space.whole(sending.index.0));
                 match whole {
-                    Ok(Some((id, extent, view))) => {
-                        sending.whole = Some((id, Extent { horizon: extent.at, ..extent }, view));
-                    }
+                    Ok(Some(whole)) => sending.whole = Some(whole),
                     Ok(None) => continue,
                     Err(error) => {
                         tracing::error!(%error, "a shard cannot be copied; trying again");
@@ -243,7 +240,7 @@ impl Courier {
                     }
                 }
             }
-            let Some((_, extent, _)) = &sending.whole else { continue };
+            let Some(Whole { extent, .. }) = &sending.whole else { continue };
             sending.offered_at = Some(now);
             let MachineKey { database, shard } = sending.key;
             said.push((sending.to, Parcel::Offer { database, shard, number: *number, extent: *extent }));
@@ -268,8 +265,8 @@ impl Courier {
     /// A copy has arrived up to an entry, or is given up: the group goes on.
     fn end(&mut self, number: u64, index: Index) {
         let Some(sending) = self.sending.remove(&number) else { return };
-        let Some(gateway) = (self.find)(sending.key) else { return };
-        gateway.site().member().post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+        let Some(member) = (self.find)(sending.key) else { return };
+        member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
             replica.with_group(now, out, |group, out| group.snapshot_delivered(now, sending.to, index, out));
         })));
     }
@@ -279,16 +276,16 @@ impl Courier {
         match parcel {
             Parcel::Offer { database, shard, number, extent } => {
                 let key = MachineKey { database, shard };
-                let Some(gateway) = (self.find)(key) else { return Ok(()) };
+                let Some(member) = (self.find)(key) else { return Ok(()) };
                 if self.receiving.get(&(from, key)).is_some_and(|known| known.number == number) {
                     return Ok(()); // It is under way.
                 }
-                if gateway.site().member().world().space().extent()?.position >= extent.position {
+                if member.world().space().extent()?.position >= extent.position {
                     self.say(from, &Parcel::Done { number });
                     return Ok(());
                 }
                 tracing::info!(%from, database, shard, position = extent.position, "receives a copy of a shard");
-                let copy = gateway.site().member().world().space().begin_copy()?;
+                let copy = member.world().space().begin_copy()?;
                 let next = KeyRange::all();
                 self.say(from, &Parcel::Fetch { number, range: next.clone() });
                 self.receiving.retain(|(_, other), _| *other != key);
@@ -299,16 +296,16 @@ impl Courier {
                 let Some(sending) = self.sending.get_mut(&number).filter(|sending| sending.to == from) else {
                     return Ok(());
                 };
-                let Some((id, extent, view)) = &sending.whole else { return Ok(()) };
+                let Some(whole) = &sending.whole else { return Ok(()) };
                 (sending.heard_at, sending.offered_at) = (now, Some(now));
-                let page = view.scan(*id, &range, extent.at, false, PAGE_KEYS, PAGE_BYTES)?;
+                let page = whole.page(&range, PAGE_KEYS, PAGE_BYTES)?;
                 self.say(from, &Parcel::Page { number, range, versions: page.versions, rest: page.rest });
             }
             Parcel::Page { number, range, versions, rest } => {
                 let find = |receiving: &&mut Receiving| receiving.number == number && receiving.next == range;
                 let Some(receiving) = self.receiving.values_mut().find(find) else { return Ok(()) };
-                let Some(gateway) = (self.find)(receiving.key) else { return Ok(()) };
-                let space = gateway.site().member().world().space();
+                let Some(member) = (self.find)(receiving.key) else { return Ok(()) };
+                let space = member.world().space();
                 space.extend_copy(receiving.copy, versions)?;
                 (receiving.heard_at, receiving.asked_at) = (now, now);
                 if let Some(rest) = rest {
@@ -319,13 +316,13 @@ impl Courier {
                 let (key, copy, extent) = (receiving.key, receiving.copy, receiving.extent);
                 space.end_copy(copy, extent)?;
                 self.receiving.remove(&(from, key));
-                take_over(gateway.site().member(), copy, extent);
+                take_over(&member, copy, extent);
                 self.received.fetch_add(1, Ordering::Relaxed);
                 self.say(from, &Parcel::Done { number });
             }
             Parcel::Done { number } => {
                 let index = match self.sending.get(&number).filter(|sending| sending.to == from) {
-                    Some(Sending { whole: Some((_, extent, _)), .. }) => Index(extent.position),
+                    Some(Sending { whole: Some(whole), .. }) => Index(whole.extent.position),
                     _ => return Ok(()),
                 };
                 self.end(number, index);
@@ -343,9 +340,10 @@ fn take_over(member: &Arc<MemberShard>, copy: SpaceId, extent: Extent) {
         if replica.group().commit_index() >= Index(extent.position) {
             return; // The log was faster.
         }
-        match member.world().space().use_copy(copy, extent) {
-            Ok(()) => {
-                replica.snapshot_installed(now, Index(extent.position), Term(extent.term), extent.at, out);
+        match member.world().use_copy(copy, extent) {
+            Ok(kept) => {
+                replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);
+                member.world().bear();
                 tracing::info!(position = extent.position, "goes on from a copy");
             }
             Err(error) => tracing::error!(%error, "a copy cannot be used; it will be offered again"),

@@ -12,7 +12,17 @@ pub enum Rule {
     /// A snapshot is served although a commit below it is under way (Trap A.5-6).
     SafeTimeInFlight,
     /// A snapshot in the present is served although nobody else has heard of the promise.
-    FloorNotAgreed,
+    CeilingNotAgreed,
+    /// A snapshot is served although a transaction that is prepared below it may have written into it (Trap A.5-5).
+    SafeTimePrepared,
+    /// A prepare record does not hold the locks of what was read (Trap A.5-8).
+    PrepareWithoutReadLocks,
+    /// A shard that was only read promises for ever, and nobody heeds it (Trap A.5-8).
+    ReadVoteUnbounded,
+    /// A commit timestamp is below a prepare timestamp (Trap A.5-9).
+    CommitBelowPrepare,
+    /// The coordinator of a prepared transaction is not told that an older one waits for it (Trap A.5-10).
+    WoundNotForwarded,
     /// A timestamp is issued twice (I2).
     DuplicateTimestamp,
     /// A new leader trusts its clock more than the log (Trap A.5-2).
@@ -81,10 +91,15 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 25] = [
+    pub const ALL: [Rule; 30] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
-        Rule::FloorNotAgreed,
+        Rule::CeilingNotAgreed,
+        Rule::SafeTimePrepared,
+        Rule::PrepareWithoutReadLocks,
+        Rule::ReadVoteUnbounded,
+        Rule::CommitBelowPrepare,
+        Rule::WoundNotForwarded,
         Rule::ClosedBeforeInstalled,
         Rule::DuplicateTimestamp,
         Rule::IssuerBelowLog,

@@ -141,6 +141,15 @@ impl KeyRange {
         other.is_empty() || (self.start <= other.start && ends_before)
     }
 
+    /// Whether this range goes at least as far as another.
+    pub fn reaches(&self, other: &KeyRange) -> bool {
+        match (&self.end, &other.end) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(end), Some(other)) => end >= other,
+        }
+    }
+
     /// Whether two ranges share a key.
     pub fn overlaps(&self, other: &KeyRange) -> bool {
         let below = |start: &Key, end: &Option<Key>| end.as_ref().is_none_or(|end| start < end);

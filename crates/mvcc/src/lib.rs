@@ -18,6 +18,7 @@
 
 mod collect;
 mod key;
+pub mod local;
 mod read;
 mod recent;
 mod store;

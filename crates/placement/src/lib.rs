@@ -18,7 +18,9 @@
 mod acquaintance;
 mod databases;
 mod members;
+mod routes;
 
 pub use acquaintance::{Acquaintances, DiskId, Greeting, Stranger};
 pub use databases::{DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix};
 pub use members::{Member, Members, MembersError};
+pub use routes::{FIRST_SHARD, Routes};

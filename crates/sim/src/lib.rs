@@ -70,6 +70,8 @@ pub struct Options {
     pub strikes: Option<(u64, u64)>,
     /// Everything has a price, and is measured for so many seconds of the world's own; without it nothing but what is said takes time.
     pub profile: Option<(profile::Costs, u64)>,
+    /// How often a shard is split; without it, that is drawn too.
+    pub splits: Option<u32>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
     /// Hears of what happens, a line each.
@@ -109,6 +111,7 @@ impl Options {
             favourite: None,
             strikes: None,
             profile: None,
+            splits: None,
             defect: None,
             tell: None,
         }

@@ -1,4 +1,4 @@
-//! One life of a node: a replica of the spanner recipe on a real log and a real store, both on disks that fail.
+//! One life of a node: replicas of the spanner recipe, one for each shard, on a real log and a real store, both on disks that fail.
 
 use crate::Defect;
 use crate::clock::NodeClock;
@@ -8,32 +8,37 @@ use meridian_clock::Timestamp;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
+use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::{Config, Entry, Index, Record, Restored, Term};
 use meridian_sql::Engine;
 use meridian_store::{Extent, RedbStore, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Replica, Timer};
+use meridian_systems::spanner::{Kept, Replica, Timer};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-pub const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
+const DATABASE: u32 = 1;
 const MS: u64 = 1_000_000;
 /// Small, so that segments are sealed, freed and used again within a run.
 const SEGMENT_BYTES: u64 = 32 << 10;
 const CACHE_BYTES: usize = 1 << 20;
 const SETTLE_BYTES: usize = 8 << 10;
 
-/// The member of the one group at a node.
-pub fn address(node: NodeId) -> Address {
-    Address::replica(node, DatabaseId(KEY.database), ShardId(KEY.shard))
+/// A shard's member at a node.
+pub fn address(node: NodeId, shard: ShardId) -> Address {
+    Address::replica(node, DatabaseId(DATABASE), shard)
+}
+
+fn key(shard: ShardId) -> MachineKey {
+    MachineKey { database: DATABASE, shard: shard.0 }
 }
 
 /// What was written to the log means, once it is durable.
 enum Then {
-    Tell(Position),
-    Release(Lsn),
+    Tell(ShardId, Position),
+    Release(ShardId, Lsn),
 }
 
 /// How patient a member is.
@@ -48,11 +53,12 @@ pub struct Copy {
     pub versions: Vec<StoredVersion>,
 }
 
-/// What would be found of a log: the entry before the first, and the entries.
-pub fn log_of(disk: &MemoryDisk) -> (Index, BTreeMap<Index, Entry>) {
+/// What would be found of a shard's log: the entry before the first, and the entries.
+pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entry>) {
     let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: false };
     let Ok((_, recovered)) = Log::open(Arc::new(disk.clone()), options) else { return Default::default() };
-    let records = recovered.records.iter().filter_map(|(_, _, bytes)| envelope::read_record::<Vec<Record>>(bytes).ok());
+    let of_shard = recovered.records.iter().filter(|(owner, _, _)| *owner == key(shard));
+    let records = of_shard.filter_map(|(_, _, bytes)| envelope::read_record::<Vec<Record>>(bytes).ok());
     let restored = Restored { records: records.flatten().collect(), ..Restored::default() };
     let (base, kept) = restored.log();
     (base.0, kept)
@@ -89,23 +95,47 @@ impl From<StoreError> for Unfit {
     }
 }
 
-pub struct Life {
-    pub incarnation: Incarnation,
+/// A shard's member in one life of a node.
+pub struct Member {
     pub replica: Replica,
     pub out: Outbox<Replica>,
     pub timers: BTreeMap<Timer, u64>,
+    pub space: Arc<Space>,
+    /// Agreed, and kept from readers by a planted defect.
+    pub late: Vec<(Timestamp, Vec<meridian_mvcc::Write>, Index, Term)>,
+}
+
+/// What members of one life have in common.
+struct Birth {
+    me: NodeId,
+    nodes: Vec<NodeId>,
+    seed: u64,
+    timing: Timing,
+    defect: Option<Defect>,
+    clock: Arc<NodeClock>,
+}
+
+pub struct Life {
+    pub incarnation: Incarnation,
+    pub members: BTreeMap<ShardId, Member>,
     pub desk: Arc<Desk>,
     pub gateway: Arc<Gateway<Handle>>,
     /// For clients that speak SQL.
     pub engine: Arc<Engine>,
-    pub space: Arc<Space>,
-    /// Agreed, and kept from readers by a planted defect.
-    pub late: Vec<(Timestamp, Vec<meridian_mvcc::Write>, Index, Term)>,
+    birth: Birth,
+    /// What the log has of shards that are not known yet.
+    records: BTreeMap<ShardId, Vec<Bytes>>,
     store: Arc<RedbStore>,
     log: Log,
-    queue: VecDeque<(Bytes, Option<Position>)>,
+    queue: VecDeque<(ShardId, Bytes, Option<Position>)>,
     writing: Vec<Then>,
     pub syncing: bool,
+}
+
+/// What the store has of a shard beside its versions.
+fn kept(space: &Space, shard: ShardId, agreed: Timestamp) -> Result<Kept, Unfit> {
+    let kept = Kept::new(shard.0, space.bounds(), space.children()?, &space.recipe_rows()?, agreed);
+    kept.map_err(|damaged| Unfit::Damaged(damaged.0))
 }
 
 impl Life {
@@ -113,7 +143,7 @@ impl Life {
     pub fn begin(
         me: NodeId,
         incarnation: Incarnation,
-        members: &[NodeId],
+        nodes: &[NodeId],
         (seed, timing, defect): (u64, Timing, Option<Defect>),
         admitted: bool,
         clock: &Arc<NodeClock>,
@@ -122,11 +152,41 @@ impl Life {
         let store = Arc::new(RedbStore::open(&disks.1, CACHE_BYTES)?);
         let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: admitted };
         let (log, recovered) = Log::open(Arc::new(disks.0.clone()), options)?;
-        let mut records: Vec<Record> = Vec::new();
-        for (_, _, bytes) in &recovered.records {
-            records.extend(envelope::read_record::<Vec<Record>>(bytes).map_err(Unfit::Wrong)?);
+        let mut records: BTreeMap<ShardId, Vec<Bytes>> = BTreeMap::new();
+        for (key, _, bytes) in recovered.records {
+            records.entry(ShardId(key.shard)).or_default().push(bytes);
         }
-        match defect {
+        let desk = Arc::new(Desk::new(Arc::clone(clock), me, incarnation, nodes.to_vec()));
+        let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk))));
+        let mut life = Life {
+            incarnation,
+            members: BTreeMap::new(),
+            engine: Arc::new(Engine::new("lab", Arc::clone(&gateway) as Arc<dyn Database>)),
+            gateway,
+            desk,
+            birth: Birth { me, nodes: nodes.to_vec(), seed, timing, defect, clock: Arc::clone(clock) },
+            records,
+            store,
+            log,
+            queue: VecDeque::new(),
+            writing: Vec::new(),
+            syncing: false,
+        };
+        life.bear(FIRST_SHARD, KeyRange::all(), false)?;
+        Ok(life)
+    }
+
+    /// Brings a shard's member to life, and those of its children; an eager one stands for election at once.
+    pub fn bear(&mut self, shard: ShardId, bounds: KeyRange, eager: bool) -> Result<(), Unfit> {
+        if self.members.contains_key(&shard) {
+            return Ok(());
+        }
+        let birth = &self.birth;
+        let mut records: Vec<Record> = Vec::new();
+        for bytes in self.records.remove(&shard).unwrap_or_default() {
+            records.extend(envelope::read_record::<Vec<Record>>(&bytes).map_err(Unfit::Wrong)?);
+        }
+        match birth.defect {
             Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
             Some(Defect::EntriesForgotten) => {
                 let last = records.iter().rposition(|record| matches!(record, Record::Append { .. }));
@@ -134,41 +194,45 @@ impl Life {
             }
             _ => {}
         }
-        let space = Arc::new(Space::open(KEY.database, KEY.shard, Arc::clone(&store) as Arc<dyn Store>)?);
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds, store)?);
         let extent = space.extent()?;
-        let mut config = Config::new(me, members.to_vec(), DatabaseId(KEY.database), ShardId(KEY.shard));
-        (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, timing.election_timeout_ns);
-        config.lease_ns = timing.lease_ns;
+        let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
+        (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
+        config.lease_ns = birth.timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
+        config.eager = eager;
         let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
         if let Some(base) = restored.gap() {
             return Err(space.lacks(base.0).into());
         }
         let mut out = Outbox::new();
-        let replica = Replica::new(config, seed, restored, extent.at, clock.reading(), &mut out);
-        let desk = Desk::new(Arc::clone(clock), me, incarnation, members.to_vec(), Arc::clone(&space));
-        let desk = Arc::new(desk);
-        let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk))));
-        Ok(Life {
-            incarnation,
-            replica,
-            out,
-            timers: BTreeMap::new(),
-            engine: Arc::new(Engine::new("lab", Arc::clone(&gateway) as Arc<dyn Database>)),
-            gateway,
-            desk,
-            space,
-            late: Vec::new(),
-            store,
-            log,
-            queue: VecDeque::new(),
-            writing: Vec::new(),
-            syncing: false,
-        })
+        let (kept, seed) = (kept(&space, shard, extent.at)?, birth.seed ^ u64::from(shard.0) << 32);
+        let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
+        self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
+        let children = space.children()?;
+        let member = Member { replica, out, timers: BTreeMap::new(), space, late: Vec::new() };
+        self.members.insert(shard, member);
+        children.into_iter().try_for_each(|(child, bounds)| self.bear(ShardId(child), bounds, false))
     }
 
-    pub fn persist(&mut self, position: Position, record: Record) {
-        self.queue.push_back((envelope::write_record(&vec![record]).into(), Some(position)));
+    /// Shards that were split from others since this was last asked: which were not here, and are now.
+    pub fn bear_children(&mut self) -> Result<Vec<ShardId>, Unfit> {
+        let leads = |member: &Member| member.replica.is_serving();
+        let born = |member: &Member| {
+            let eager = leads(member);
+            member.space.born().into_iter().map(move |(child, bounds)| (ShardId(child), bounds, eager))
+        };
+        let born: Vec<_> = self.members.values().flat_map(born).collect();
+        let before: Vec<ShardId> = self.members.keys().copied().collect();
+        for (child, bounds, eager) in born {
+            self.bear(child, bounds, eager)?;
+        }
+        Ok(self.members.keys().copied().filter(|shard| !before.contains(shard)).collect())
+    }
+
+    pub fn persist(&mut self, shard: ShardId, position: Position, record: Record) {
+        self.queue.push_back((shard, envelope::write_record(&vec![record]).into(), Some(position)));
     }
 
     /// True if there is anything to write.
@@ -178,9 +242,10 @@ impl Life {
 
     /// Writes what is queued, not yet durably. False while there is no room.
     pub fn write(&mut self) -> Result<bool, LogError> {
-        for (bytes, position) in self.queue.drain(..) {
-            let lsn = self.log.append(KEY, bytes);
-            self.writing.push(position.map_or(Then::Release(lsn), Then::Tell));
+        for (shard, bytes, position) in self.queue.drain(..) {
+            let lsn = self.log.append(key(shard), bytes);
+            let then = position.map_or(Then::Release(shard, lsn), |position| Then::Tell(shard, position));
+            self.writing.push(then);
         }
         match self.log.write() {
             Ok(()) => Ok(true),
@@ -189,16 +254,16 @@ impl Life {
         }
     }
 
-    /// Makes it durable; the newest position that is.
-    pub fn sync(&mut self, really: bool) -> Result<Option<Position>, LogError> {
+    /// Makes it durable; the newest positions that are.
+    pub fn sync(&mut self, really: bool) -> Result<BTreeMap<ShardId, Position>, LogError> {
         if really {
             self.log.sync()?;
         }
-        let mut through = None;
+        let mut through = BTreeMap::new();
         for then in std::mem::take(&mut self.writing) {
             match then {
-                Then::Tell(position) => through = Some(position),
-                Then::Release(lsn) => self.log.release(KEY, lsn)?,
+                Then::Tell(shard, position) => drop(through.insert(shard, position)),
+                Then::Release(shard, lsn) => self.log.release(key(shard), lsn)?,
             }
         }
         Ok(through)
@@ -207,10 +272,15 @@ impl Life {
     /// Ends in order: what was asked for is written, and the log sealed.
     pub fn end(self) {
         let Life { mut log, queue, .. } = self;
-        for (bytes, _) in queue {
-            log.append(KEY, bytes);
+        for (shard, bytes, _) in queue {
+            log.append(key(shard), bytes);
         }
         let _ = log.close(); // A full or failing disk: then it is as if the power had failed.
+    }
+
+    /// Whether one of its members leads.
+    pub fn leads(&self) -> bool {
+        self.members.values().any(|member| member.replica.is_serving())
     }
 
     /// How far the open segment of the log is beyond doubt.
@@ -220,54 +290,71 @@ impl Life {
 
     /// Moves versions from memory to the store, removes old ones, and lets the log go.
     pub fn settle(&mut self, horizon: Timestamp, checkpoint: bool, defect: Option<Defect>) -> Result<(), StoreError> {
-        let settled = self.space.settle(SETTLE_BYTES).map(drop);
-        let settled = settled.and_then(|()| self.space.collect(horizon, 0, SETTLE_BYTES).map(drop));
-        if full(settled)? || !checkpoint {
+        for (shard, member) in &self.members {
+            let space = &member.space;
+            let settled = space.settle(SETTLE_BYTES).map(drop);
+            let horizon = horizon.min(self.desk.readable(*shard).closed);
+            let settled = settled.and_then(|()| space.collect(horizon, 0, SETTLE_BYTES).map(drop));
+            if full(settled)? {
+                return Ok(());
+            }
+        }
+        if !checkpoint {
             return Ok(());
         }
-        let applied = self.space.extent()?.position;
+        let mut applied = Vec::new();
+        for (shard, member) in &self.members {
+            applied.push((*shard, member.space.extent()?.position));
+        }
         if defect != Some(Defect::ForgottenTooEarly) && full(self.store.checkpoint())? {
             return Ok(());
         }
-        let replica = &mut self.replica;
         let reading = meridian_clock::Reading::at(0, meridian_clock::Interval::around(0, 0)); // Compaction asks for no time.
-        let records = replica.with_group(reading, &mut self.out, |group, _| {
-            group.compact(Index(applied));
-            group.checkpoint()
-        });
-        self.queue.push_back((envelope::write_record(&records).into(), None));
+        for (shard, applied) in applied {
+            let Some(member) = self.members.get_mut(&shard) else { continue };
+            let records = member.replica.with_group(reading, &mut member.out, |group, _| {
+                group.compact(Index(applied));
+                group.checkpoint()
+            });
+            self.queue.push_back((shard, envelope::write_record(&records).into(), None));
+        }
         Ok(())
     }
 
-    /// The whole shard, for a member that is too far behind.
-    pub fn whole(&self, index: Index) -> Result<Option<Copy>, StoreError> {
-        if full(self.space.settle(SETTLE_BYTES).map(drop))? {
+    /// A whole shard, for a member that is too far behind.
+    pub fn whole(&self, shard: ShardId, index: Index) -> Result<Option<Copy>, StoreError> {
+        let Some(member) = self.members.get(&shard) else { return Ok(None) };
+        if full(member.space.settle(SETTLE_BYTES).map(drop))? {
             return Ok(None);
         }
-        let Some((id, extent, view)) = self.space.whole(index.0)? else { return Ok(None) };
+        let Some(whole) = member.space.whole(index.0)? else { return Ok(None) };
         let (mut versions, mut rest) = (Vec::new(), Some(KeyRange::all()));
         while let Some(range) = rest {
-            let page = view.scan(id, &range, extent.at, false, 4, SETTLE_BYTES)?;
+            let page = whole.page(&range, 4, SETTLE_BYTES)?;
             versions.extend(page.versions);
             rest = page.rest;
         }
-        Ok(Some(Copy { extent: Extent { horizon: extent.at, ..extent }, versions }))
+        Ok(Some(Copy { extent: whole.extent, versions }))
     }
 
     /// Goes on from a copy, if it is still lacking what is in it. What is decided there is in the outbox.
-    pub fn take_over(&mut self, now: meridian_clock::Reading, copy: Copy) -> Result<(), StoreError> {
+    pub fn take_over(&mut self, now: meridian_clock::Reading, shard: ShardId, copy: Copy) -> Result<(), Unfit> {
         let Copy { extent, versions } = copy;
-        if self.space.extent()?.position >= extent.position {
+        let Some(member) = self.members.get_mut(&shard) else { return Ok(()) };
+        let space = &member.space;
+        if space.extent()?.position >= extent.position {
             return Ok(());
         }
-        let id = self.space.begin_copy()?;
-        self.space.extend_copy(id, versions)?;
-        self.space.end_copy(id, extent)?;
-        if self.replica.group().commit_index() >= Index(extent.position) {
+        let id = space.begin_copy()?;
+        space.extend_copy(id, versions)?;
+        space.end_copy(id, extent)?;
+        if member.replica.group().commit_index() >= Index(extent.position) {
             return Ok(()); // The log was faster.
         }
-        self.space.use_copy(id, extent)?;
-        self.replica.snapshot_installed(now, Index(extent.position), Term(extent.term), extent.at, &mut self.out);
+        space.use_copy(id, extent)?;
+        self.desk.learn(&space.bounds(), shard, Arc::clone(space));
+        let (index, term, kept) = (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
+        member.replica.snapshot_installed(now, index, term, kept, &mut member.out);
         Ok(())
     }
 }

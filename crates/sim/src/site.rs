@@ -3,11 +3,12 @@
 use crate::clock::NodeClock;
 use futures::channel::oneshot;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId};
-use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
+use meridian_placement::Routes;
 use meridian_store::Space;
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, Site, TransactionId};
+use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, Seat, Site, TransactionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +20,8 @@ const CHUNK_BYTES: usize = 1 << 16;
 
 /// What coordinators want of the world.
 pub enum Wish {
-    /// Say this to a node's member.
-    Ask(NodeId, Request),
+    /// Say this to a shard's member.
+    Ask(Seat, Request),
     /// Let go of who waits here when the boot clock shows this.
     Alarm(u64, Key),
 }
@@ -36,17 +37,19 @@ struct State {
     closed: bool,
     disk_full: bool,
     numbers: u64,
-    readable: Readable,
-    leader: NodeId,
+    readable: BTreeMap<ShardId, Readable>,
+    leaders: BTreeMap<ShardId, NodeId>,
+    routes: Routes,
+    spaces: BTreeMap<ShardId, Arc<Space>>,
     reached: BTreeSet<NodeId>,
     waiting: BTreeMap<Key, Waiting>,
     wishes: Vec<Wish>,
-    holding: BTreeMap<u64, (NodeId, TransactionId, Age)>,
-    read_alone: u64,
+    holding: BTreeMap<(u64, Seat), (TransactionId, Age)>,
+    read_alone: BTreeMap<ShardId, u64>,
     /// What a session found when it read here by itself.
     damage: Option<StoreError>,
     /// Snapshots that sessions have read here by themselves.
-    reads: Vec<(KeyRange, Timestamp)>,
+    reads: Vec<(ShardId, KeyRange, Timestamp)>,
 }
 
 /// One life of one node.
@@ -54,21 +57,34 @@ pub struct Desk {
     clock: Arc<NodeClock>,
     me: NodeId,
     incarnation: Incarnation,
-    members: Vec<NodeId>,
-    space: Arc<Space>,
+    nodes: Vec<NodeId>,
     state: Mutex<State>,
 }
 
 impl Desk {
-    pub fn new(
-        clock: Arc<NodeClock>,
-        me: NodeId,
-        incarnation: Incarnation,
-        members: Vec<NodeId>,
-        space: Arc<Space>,
-    ) -> Self {
-        let state = State { leader: me, reached: members.iter().copied().collect(), ..State::default() };
-        Desk { clock, me, incarnation, members, space, state: Mutex::new(state) }
+    pub fn new(clock: Arc<NodeClock>, me: NodeId, incarnation: Incarnation, nodes: Vec<NodeId>) -> Self {
+        let state = State { reached: nodes.iter().copied().collect(), ..State::default() };
+        Desk { clock, me, incarnation, nodes, state: Mutex::new(state) }
+    }
+
+    /// A shard has a member here, and these keys.
+    pub fn learn(&self, bounds: &KeyRange, shard: ShardId, space: Arc<Space>) {
+        let mut state = self.state.lock();
+        state.routes.learn(bounds.start.clone(), shard);
+        state.spaces.insert(shard, space);
+    }
+
+    /// From a key on the keys are a shard's.
+    pub fn learn_route(&self, from: Name, shard: ShardId) {
+        let mut state = self.state.lock();
+        // Whoever leads the one mostly leads the other.
+        let parent = state.routes.of(&from).0;
+        let leader = state.leaders.get(&parent).copied();
+        if state.routes.learn(from, shard)
+            && let Some(leader) = leader
+        {
+            state.leaders.entry(shard).or_insert(leader);
+        }
     }
 
     pub fn wishes(&self) -> Vec<Wish> {
@@ -78,25 +94,34 @@ impl Desk {
     /// Says to leaders that idle sessions live on.
     pub fn keep_alive(&self) {
         let mut state = self.state.lock();
-        let holding: Vec<_> = state.holding.values().copied().collect();
-        for (node, transaction, age) in holding {
+        let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
+        for ((_, seat), (transaction, age)) in holding {
             let request = Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive };
-            state.wishes.push(Wish::Ask(node, request));
+            state.wishes.push(Wish::Ask(seat, request));
         }
     }
 
     /// How many transactions have read here by themselves since this was last asked.
-    pub fn read_alone(&self) -> u64 {
+    pub fn read_alone(&self) -> BTreeMap<ShardId, u64> {
         std::mem::take(&mut self.state.lock().read_alone)
     }
 
     /// What sessions have read here by themselves since this was last asked.
-    pub fn reads(&self) -> Vec<(KeyRange, Timestamp)> {
+    pub fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)> {
         std::mem::take(&mut self.state.lock().reads)
     }
 
-    fn note(&self, range: KeyRange, at: Timestamp) {
-        self.state.lock().reads.push((range, at));
+    fn note(&self, shard: ShardId, range: KeyRange, at: Timestamp) {
+        self.state.lock().reads.push((shard, range, at));
+    }
+
+    fn space(&self, shard: ShardId) -> Option<Arc<Space>> {
+        self.state.lock().spaces.get(&shard).cloned()
+    }
+
+    /// The slot of a shard.
+    pub fn readable(&self, shard: ShardId) -> Readable {
+        self.state.lock().readable.get(&shard).copied().unwrap_or_default()
     }
 
     /// What is damaged here, if a session has found out.
@@ -111,12 +136,12 @@ impl Desk {
         read
     }
 
-    pub fn set_readable(&self, readable: Readable) {
-        self.state.lock().readable = readable;
+    pub fn set_readable(&self, shard: ShardId, readable: Readable) {
+        self.state.lock().readable.insert(shard, readable);
     }
 
-    pub fn set_leader(&self, leader: NodeId) {
-        self.state.lock().leader = leader;
+    pub fn set_leader(&self, shard: ShardId, leader: NodeId) {
+        self.state.lock().leaders.insert(shard, leader);
     }
 
     pub fn set_disk_full(&self, full: bool) {
@@ -199,8 +224,30 @@ impl Site for Handle {
         state.numbers
     }
 
-    fn describe(&self) -> String {
-        "the group".into()
+    fn describe(&self, shard: ShardId) -> String {
+        format!("the group of shard {}", shard.0)
+    }
+
+    fn has_one_shard(&self) -> bool {
+        self.0.state.lock().routes.count() == 1
+    }
+
+    fn route(&self, key: &Name) -> (ShardId, KeyRange) {
+        self.0.state.lock().routes.of(key)
+    }
+
+    fn route_below(&self, end: Option<&Name>) -> (ShardId, KeyRange) {
+        self.0.state.lock().routes.below(end)
+    }
+
+    fn learn_route(&self, from: Name, shard: ShardId) {
+        self.0.learn_route(from, shard);
+    }
+
+    fn closed(&self) -> Timestamp {
+        let state = self.0.state.lock();
+        let closed = |shard| state.readable.get(&shard).map_or(Timestamp::ZERO, |readable| readable.closed);
+        state.routes.shards().map(|(_, shard)| closed(shard)).min().unwrap_or_default()
     }
 
     fn is_closed(&self) -> bool {
@@ -215,32 +262,42 @@ impl Site for Handle {
         false // No run of the simulator writes so much.
     }
 
-    fn reads_alone(&self) {
-        self.0.state.lock().read_alone += 1;
+    fn reads_alone(&self, shard: ShardId) {
+        *self.0.state.lock().read_alone.entry(shard).or_default() += 1;
     }
 
-    fn readable(&self) -> Readable {
-        self.0.state.lock().readable
+    fn readable(&self, shard: ShardId) -> Readable {
+        self.0.readable(shard)
     }
 
-    fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        self.0.note(KeyRange::point(meridian_mvcc::Key::from(key.to_vec())), at);
-        self.0.heed(self.0.space.get(key, at))
+    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
+        let space = self.0.space(shard).ok_or(StoreError::Elsewhere)?;
+        self.0.note(shard, KeyRange::point(Name::from(key.to_vec())), at);
+        self.0.heed(space.get(key, at))
     }
 
-    fn scan(&self, range: &KeyRange, at: Timestamp, reverse: bool, limit_rows: usize) -> Result<Chunk, StoreError> {
-        self.0.note(range.clone(), at);
-        self.0.heed(self.0.space.scan(range, at, reverse, limit_rows, CHUNK_BYTES))
+    fn scan(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Result<Chunk, StoreError> {
+        let space = self.0.space(shard).ok_or(StoreError::Elsewhere)?;
+        let found = self.0.heed(space.scan(range, at, reverse, limit_rows, CHUNK_BYTES))?;
+        self.0.note(shard, range.clone(), at);
+        Ok(found)
     }
 
-    fn leader(&self) -> NodeId {
-        self.0.state.lock().leader
+    fn leader(&self, shard: ShardId) -> NodeId {
+        self.0.state.lock().leaders.get(&shard).copied().unwrap_or(self.0.me)
     }
 
-    fn heard_of_leader(&self, asked: NodeId, leader: Option<NodeId>) {
-        let next = || self.0.members.iter().find(|node| **node > asked).or(self.0.members.first()).copied();
+    fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
+        let next = || self.0.nodes.iter().find(|node| **node > asked.node).or(self.0.nodes.first()).copied();
         if let Some(leader) = leader.or_else(next) {
-            self.0.set_leader(leader);
+            self.0.set_leader(asked.shard, leader);
         }
     }
 
@@ -248,9 +305,9 @@ impl Site for Handle {
         self.0.state.lock().reached.contains(&node)
     }
 
-    fn ask(&self, node: NodeId, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send {
-        let receiver = self.0.wait((request.transaction.number, request.id), node, until);
-        self.tell(node, request);
+    fn ask(&self, seat: Seat, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send {
+        let receiver = self.0.wait((request.transaction.number, request.id), seat.node, until);
+        self.tell(seat, request);
         async move { receiver.await.ok() }
     }
 
@@ -259,18 +316,18 @@ impl Site for Handle {
         async move { drop(receiver.await) }
     }
 
-    fn tell(&self, node: NodeId, request: Request) {
+    fn tell(&self, seat: Seat, request: Request) {
         let mut state = self.0.state.lock();
         if !state.closed {
-            state.wishes.push(Wish::Ask(node, request));
+            state.wishes.push(Wish::Ask(seat, request));
         }
     }
 
-    fn holds(&self, node: NodeId, transaction: TransactionId, age: Age) {
-        self.0.state.lock().holding.insert(transaction.number, (node, transaction, age));
+    fn holds(&self, seat: Seat, transaction: TransactionId, age: Age) {
+        self.0.state.lock().holding.insert((transaction.number, seat), (transaction, age));
     }
 
     fn holds_no_more(&self, transaction: TransactionId) {
-        self.0.state.lock().holding.remove(&transaction.number);
+        self.0.state.lock().holding.retain(|(number, _), _| *number != transaction.number);
     }
 }

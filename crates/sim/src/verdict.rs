@@ -119,7 +119,7 @@ impl Evidence<'_> {
 /// was asked for (Spanner §4.1.2: start, and commit wait).
 fn in_true_time(transaction: &Transaction) -> Result<(), String> {
     let (Status::Ok, Some((nanos, ..))) = (transaction.status, transaction.at) else { return Ok(()) };
-    if nanos >= transaction.end {
+    if nanos >= transaction.end && transaction.writes() {
         return Err(format!("by true time: told before its timestamp had passed: {transaction}"));
     }
     if transaction.writes() && nanos < transaction.start {

@@ -17,7 +17,7 @@ use meridian_clock::Timestamp;
 use meridian_clock::question::Poll;
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
-use meridian_machine::{Address, Incarnation, Machine, NodeId};
+use meridian_machine::{Address, Incarnation, Machine, NodeId, ShardId};
 use meridian_placement::{Acquaintances, DiskId, Greeting};
 use meridian_replication::group::Index;
 use meridian_systems::spanner::{Message, Serve, Timer};
@@ -58,6 +58,7 @@ mod meeting;
 mod nodes;
 mod processor;
 mod sessions;
+mod splitting;
 mod striking;
 mod timing;
 mod watching;
@@ -92,31 +93,40 @@ enum Event {
     /// Boxed: most events are small.
     Local {
         from: Address,
+        to: ShardId,
         message: Box<Message>,
     },
     Timer {
+        shard: ShardId,
         timer: Timer,
         at: u64,
     },
     Write,
     Synced,
     Settle,
+    /// What is split is settled, and the other shard born.
+    Bear,
+    /// A shard is to be split, until there have been so many splits.
+    Split(u32),
     KeepAlive,
     Alarm(Key),
     Hear(Key, Heard),
-    Serve(Box<Serve>),
-    Late,
+    Serve(ShardId, Box<Serve>),
+    Late(ShardId),
     CopyOut {
+        shard: ShardId,
         to: usize,
         index: Index,
         tries: u32,
     },
     CopyIn {
+        shard: ShardId,
         from: usize,
         copy: Option<Copy>,
         index: Index,
     },
     CopyDone {
+        shard: ShardId,
         to: usize,
         index: Index,
     },
@@ -227,6 +237,8 @@ pub struct World {
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
+    /// The newest number that a shard may have got.
+    shards_born: u32,
     watch: watching::Watch,
     /// What sessions see while something is measured.
     measured: Profile,
@@ -333,6 +345,7 @@ impl World {
             past: Vec::new(),
             recent: VecDeque::new(),
             installed: Installed::new(),
+            shards_born: 0,
             watch: watching::Watch::default(),
             measured: Profile::default(),
             injured: BTreeMap::new(),
@@ -365,6 +378,7 @@ impl World {
             self.measure(seconds);
             return self.report();
         }
+        self.plan_splits();
         self.next_fault();
         let enough = self.options.transactions;
         self.until(FAULTS_END, |world| world.begun >= enough);
@@ -412,7 +426,7 @@ impl World {
             quiet: self.quiet_transactions,
             failures: self.failures,
             profile: self.options.profile.map(|_| self.measured),
-            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| life.replica.is_serving())),
+            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(Life::leads)),
             trace_hash: self.trace,
             events: self.events,
         }
@@ -511,38 +525,40 @@ impl World {
             Event::TimeAsked { from, disk, poll } => self.time_asked(node, from, disk, poll),
             Event::TimeTold { from, disk, answer } => self.time_told(node, from, disk, answer),
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
-            Event::Local { from, message } => {
-                self.step(node, |replica, now, out| replica.on_message(now, from, *message, out));
+            Event::Local { from, to, message } => {
+                self.step(node, to, |replica, now, out| replica.on_message(now, from, *message, out));
             }
-            Event::Timer { timer, at } => {
-                let Some(life) = &mut self.nodes[node].life else { return };
-                if life.timers.get(&timer) == Some(&at) {
-                    life.timers.remove(&timer);
-                    self.step(node, |replica, now, out| replica.on_timer(now, timer, out));
+            Event::Timer { shard, timer, at } => {
+                let Some(member) = self.member(node, shard) else { return };
+                if member.timers.get(&timer) == Some(&at) {
+                    member.timers.remove(&timer);
+                    self.step(node, shard, |replica, now, out| replica.on_timer(now, timer, out));
                 }
             }
             Event::Write => self.write(node),
             Event::Synced => self.synced(node),
             Event::Settle => self.settle(node),
+            Event::Bear => self.bear(node),
+            Event::Split(wanted) => self.split(wanted),
             Event::KeepAlive => {
                 let Some(life) = &self.nodes[node].life else { return };
                 life.desk.keep_alive();
                 let reads = life.desk.read_alone();
                 self.push(S, whom, Event::KeepAlive);
                 self.grant(node);
-                if reads > 0 {
-                    self.step(node, |replica, now, out| replica.note_reads(now, reads, out));
+                for (shard, reads) in reads {
+                    self.step(node, shard, |replica, now, out| replica.note_reads(now, reads, out));
                 }
             }
             Event::Alarm(key) => self.with_desk(node, |desk| desk.0.alarm(key)),
             Event::Hear(key, heard) => self.with_desk(node, |desk| desk.0.answer(key, heard)),
-            Event::Serve(serve) => self.serve(node, *serve),
-            Event::Late => self.install_late(node),
-            Event::CopyOut { to, index, tries } => self.copy_out(node, to, index, tries),
-            Event::CopyIn { from, copy, index } => self.copy_in(node, from, copy, index),
-            Event::CopyDone { to, index } => {
+            Event::Serve(shard, serve) => self.serve(node, shard, *serve),
+            Event::Late(shard) => self.install_late(node, shard),
+            Event::CopyOut { shard, to, index, tries } => self.copy_out(node, shard, to, index, tries),
+            Event::CopyIn { shard, from, copy, index } => self.copy_in(node, shard, from, copy, index),
+            Event::CopyDone { shard, to, index } => {
                 let to = self.members[to];
-                self.step(node, |replica, now, out| {
+                self.step(node, shard, |replica, now, out| {
                     replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
                 });
             }

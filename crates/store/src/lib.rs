@@ -6,7 +6,6 @@
 //! [`Space`] is what one shard keeps on a node: mvcc's Recent in front, a store behind.
 
 mod blocks;
-pub mod local;
 mod memory;
 mod redb_store;
 mod space;

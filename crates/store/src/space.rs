@@ -10,14 +10,13 @@
 //! 2. Each batch carries the position up to which it is complete, so that a node that comes back knows where to go on.
 //! 3. Settling, collecting and replacing never meet: a copy is not mixed with what it replaces.
 //! 4. A copy that is received whole is written beside the one in use, and takes its place in one step once it is durable.
-//! 5. A child is born in the store exactly if its parent's position has passed the split.
+//! 5. A child is born in the store exactly if its parent's position has passed the split; durably, before anything of it is in the log.
 //! 6. A space that another shard points at, or did, is not removed before its database is.
 
-use crate::local;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{
     Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion,
-    Value, Version, Write, horizon,
+    Value, Version, Write, horizon, local,
 };
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -195,7 +194,13 @@ impl Space {
     }
 
     fn read_bounds(&self) -> Result<(), StoreError> {
-        let row = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), &local::bounds(self.shard), Timestamp::MAX)?;
+        let row = meridian_mvcc::read(
+            &self.recent,
+            &*self.store,
+            self.versions(),
+            &local::bounds(self.shard),
+            Timestamp::MAX,
+        )?;
         if let Some(value) = row.and_then(|version| version.value) {
             *self.bounds.write() = self.range_in(&value)?;
         }
@@ -303,8 +308,7 @@ impl Space {
         let (births, home) = (self.births.lock(), self.versions());
         let mut born = Vec::new();
         for Birth { child, bounds, at, .. } in births.iter().take_while(|birth| birth.position <= through) {
-            let (pointer, facts) =
-                (SpaceId { shard: *child, ..self.pointer() }, SpaceId::new(self.database, *child));
+            let (pointer, facts) = (SpaceId { shard: *child, ..self.pointer() }, SpaceId::new(self.database, *child));
             let extent = Extent { position: BORN_AT.0, term: BORN_AT.1, at: *at, horizon };
             let whereabouts = [&home.shard.to_be_bytes()[..], &[home.copy]].concat();
             batch.facts.extend(extent.facts(facts));
@@ -381,7 +385,12 @@ impl Space {
             let (versions, facts) = (versions.collect(), extent.facts(self.facts()));
             let mut batch = Batch { space: self.versions(), versions, removals: Vec::new(), facts };
             let born = self.bear(settling.position, self.recent.horizon(), &mut batch)?;
-            self.store.apply(batch)?;
+            // What a child writes to the log is of no use without its birth.
+            if born.is_empty() {
+                self.store.apply(batch)?
+            } else {
+                self.store.apply_durably(batch)?
+            }
             *settled = newest;
             self.births.lock().drain(..born.len());
             self.born.lock().extend(born);
@@ -422,7 +431,8 @@ impl Space {
                 return Ok(false);
             }
         }
-        let begin = || Collector::within(&self.recent, self.versions(), self.facts(), self.ranges(&self.bounds()), horizon);
+        let begin =
+            || Collector::within(&self.recent, self.versions(), self.facts(), self.ranges(&self.bounds()), horizon);
         let collector = collecting.get_or_insert_with(begin);
         let mut left = budget_bytes;
         while left > 0 {

@@ -4,9 +4,9 @@ use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{
     Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
 };
-use meridian_mvcc::{Key, KeyRange, Value, Write};
+use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_systems::spanner::{Effect, Message, Replica, Serve, Timer};
+use meridian_systems::spanner::{Effect, Kept, Message, Replica, Serve, Timer};
 use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ struct Node {
     disk: Vec<Record>,
     applied: (Index, Term),
     newest: Timestamp,
+    /// What the shard keeps for itself.
+    rows: BTreeMap<Key, Value>,
     /// What readers of this node may see.
     readable: Timestamp,
     /// What it said: installs as `Committed` with no question, so that their order with replies can be seen.
@@ -44,8 +46,11 @@ impl Node {
         (self.now, self.out, self.timers) = (now, Outbox::new(), BTreeMap::new());
         let config = Config::new(NodeId(0), vec![NodeId(0)], DatabaseId(1), ShardId(0));
         let restored = Restored { records: self.disk.clone(), applied: applied.0, applied_term: applied.1 };
-        let newest = if applied.0 > Index(0) { self.newest } else { Timestamp::ZERO };
-        let replica = Replica::new(config, 7, restored, newest, self.reading(), &mut self.out);
+        let stored = applied.0 > Index(0);
+        let agreed = if stored { self.newest } else { Timestamp::ZERO };
+        let rows = if stored { self.rows.clone().into_iter().collect() } else { Vec::new() };
+        let kept = Kept::new(0, KeyRange::all(), Vec::new(), &rows, agreed).expect("its own rows");
+        let replica = Replica::new(config, 7, restored, kept, self.reading(), &mut self.out);
         self.replica = Some(replica);
         self.settle();
     }
@@ -76,8 +81,16 @@ impl Node {
                         self.disk.push(record);
                         durable = Some(position);
                     }
-                    Do::Do(Effect::Install { at, index, term, writes }) => {
+                    Do::Do(Effect::Install { at, index, term, writes, .. }) => {
                         (self.applied, self.newest) = ((index, term), at);
+                        let (rows, writes): (Vec<_>, Vec<_>) =
+                            writes.into_iter().partition(|write| local::is(&write.key));
+                        for row in rows {
+                            match row.value {
+                                Some(value) => drop(self.rows.insert(row.key, value)),
+                                None => drop(self.rows.remove(&row.key)),
+                            }
+                        }
                         if !writes.is_empty() {
                             self.said.push(Reply::Committed { id: 0, at, spent: Spent::default() });
                         }
@@ -132,8 +145,12 @@ impl Node {
     }
 }
 
+fn commit(writes: Vec<Write>) -> Ask {
+    Ask::Commit { writes, participants: Vec::new() }
+}
+
 fn write(key: &str) -> Ask {
-    Ask::Commit { writes: vec![Write { key: Key::from(key), value: Some(Value::from("1")) }] }
+    commit(vec![Write { key: Key::from(key), value: Some(Value::from("1")) }])
 }
 
 fn serving(now: u64) -> Node {
@@ -268,7 +285,7 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
     node.ask(1, 1, None, Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1 });
     node.disk.clear(); // the store is checkpointed and the log let go
     node.boot(node.now - 500 * MS, node.applied);
-    node.pass(600 * MS);
+    node.pass(800 * MS);
     let footing = node.read(2, "a");
     node.ask(2, 2, Some(footing), write("a"));
     node.pass(20 * MS);
@@ -280,7 +297,7 @@ fn a_commit_of_nothing_adds_nothing_to_the_log() {
     let mut node = serving(1_000_000 * MS);
     let footing = node.read(1, "a");
     let before = node.disk.len();
-    let said = node.ask(1, 2, Some(footing), Ask::Commit { writes: Vec::new() });
+    let said = node.ask(1, 2, Some(footing), commit(Vec::new()));
     assert!(matches!(said.as_slice(), [Reply::Committed { id: 2, .. }]), "{said:?}");
     assert_eq!(node.disk.len(), before);
     node.read(2, "a"); // its lock is free
@@ -293,7 +310,7 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
         let range = KeyRange::point(Key::from("a"));
         Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1 }
     };
-    let nothing = || Ask::Commit { writes: Vec::new() };
+    let nothing = || commit(Vec::new());
     // The first question was lost on its way, and asked again.
     let [Reply::Rows { footing, .. }] = node.ask(1, 2, None, read())[..] else { panic!("its lock is free") };
     let at = committed(&node.ask(1, 3, Some(footing), nothing())).expect("it committed");
@@ -318,7 +335,7 @@ fn a_commit_of_very_many_keys_needs_no_deep_stack() {
         let footing = node.read(1, "a");
         let key = |number: u32| Key::from(number.to_be_bytes().to_vec());
         let writes = (0..50_000).map(|number| Write { key: key(number), value: None }).collect();
-        node.ask(1, 2, Some(footing), Ask::Commit { writes });
+        node.ask(1, 2, Some(footing), commit(writes));
         node.pass(20 * MS);
         assert!(committed(&node.said).is_some());
     };

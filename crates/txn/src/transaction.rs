@@ -88,6 +88,12 @@ pub enum Conflict {
     /// Held locks without a sign of life for longer than allowed.
     #[n(4)]
     Expired,
+    /// Keys of this transaction were given to another shard while it held locks.
+    #[n(5)]
+    Moved,
+    /// A shard that was only read could not promise for as long as the others took to prepare.
+    #[n(6)]
+    Late,
 }
 
 /// What a session may conclude of a commit. `Aborted` is definite, `Unknown` is not.
@@ -146,6 +152,8 @@ impl fmt::Display for Conflict {
             Conflict::LeaderChanged => f.write_str("the leader that held this transaction's locks changed"),
             Conflict::RolledBack => f.write_str("the transaction was rolled back"),
             Conflict::Expired => f.write_str("the transaction gave no sign of life for too long"),
+            Conflict::Moved => f.write_str("keys of this transaction moved to another shard"),
+            Conflict::Late => f.write_str("the shards of this transaction took too long to agree on its timestamp"),
         }
     }
 }

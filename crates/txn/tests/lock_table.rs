@@ -209,6 +209,7 @@ proptest! {
                         held.remove(&victim);
                         verdicts.extend(table.release(id(victim)));
                     }
+                    Verdict::Wound(..) => unreachable!("nothing is prepared"),
                 }
             }
         }

@@ -58,6 +58,7 @@ impl World {
             Verdict::Victim(who, Some(ticket), conflict) => {
                 format!("victim: t{} waiting for {}, {}", who.number, self.tickets[ticket], why(conflict))
             }
+            Verdict::Wound(who, conflict) => format!("its coordinator is told: t{}, {}", who.number, why(conflict)),
         };
         verdicts.iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -75,6 +76,7 @@ impl World {
                 let settled = verdicts.iter().any(|verdict| match verdict {
                     Verdict::Granted(_) => true,
                     Verdict::Victim(victim, ..) => *victim == id(number),
+                    Verdict::Wound(..) => false,
                 });
                 let waits = if settled { String::new() } else { format!("waits: {who} {what} {mode}\n") };
                 return Ok(waits + &self.verdicts(&verdicts));
@@ -84,6 +86,13 @@ impl World {
             ["committing", who] => {
                 self.table.committing(id(name(who)?));
                 Vec::new()
+            }
+            ["prepared", who] => {
+                let wounded = self.table.prepared(id(name(who)?));
+                wounded
+                    .into_iter()
+                    .map(|conflict| Verdict::Wound(id(name(who).expect("just read")), conflict))
+                    .collect()
             }
             ["touch", who] => {
                 self.table.touch(self.now_ns, id(name(who)?));

@@ -65,6 +65,8 @@ pub struct Config {
     pub max_inflight: usize,
     /// Entries kept in memory for slow followers although a checkpoint covers them.
     pub keep_log_bytes: usize,
+    /// Stands for election at its birth, if nobody leads yet as far as it knows.
+    pub eager: bool,
 }
 
 impl Config {
@@ -81,6 +83,7 @@ impl Config {
             max_append_bytes: 1 << 20,
             max_inflight: 64,
             keep_log_bytes: 16 << 20,
+            eager: false,
         }
     }
 }
@@ -283,7 +286,7 @@ impl Group {
         group.persisted = group.durable;
         (group.durable_grant, group.written_grant) = (group.grant, group.grant);
         let first = group.config.members.iter().min() == Some(&group.config.me);
-        if group.config.members.len() == 1 || group.is_new() && first {
+        if group.config.members.len() == 1 || group.is_new() && (first || group.config.eager) {
             out.arm(Timer::Election, now.boot_ns);
         } else {
             group.arm_election(now, out);
@@ -358,6 +361,11 @@ impl Group {
 
     fn address(&self, node: NodeId) -> Address {
         Address::replica(node, self.config.database, self.config.shard)
+    }
+
+    /// All members.
+    pub fn members(&self) -> &[NodeId] {
+        &self.config.members
     }
 
     /// The other members.

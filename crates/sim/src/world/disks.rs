@@ -2,10 +2,9 @@
 
 use super::{Event, HISTORY, MS, S, Whom, World};
 use crate::Defect;
-use crate::member;
-use crate::member::Copy;
+use crate::member::{Copy, Unfit};
 use meridian_clock::Timestamp;
-use meridian_machine::{Machine, sometimes};
+use meridian_machine::{Machine, ShardId, sometimes};
 use meridian_replication::group::Index;
 use rand::Rng;
 
@@ -47,8 +46,11 @@ impl World {
         let Some(life) = &mut self.nodes[node].life else { return };
         life.syncing = false;
         match life.sync(really) {
-            Ok(Some(through)) => self.step(node, |replica, now, out| replica.on_durable(now, through, out)),
-            Ok(None) => {}
+            Ok(through) => {
+                for (shard, through) in through {
+                    self.step(node, shard, |replica, now, out| replica.on_durable(now, through, out));
+                }
+            }
             Err(error) => return self.unfit(node, "sync its log", error.into()),
         }
         self.write(node);
@@ -65,14 +67,15 @@ impl World {
         }
         let every = self.rng.random_range(50 * MS..500 * MS);
         self.push(every, whom, Event::Settle);
-        self.perform(node);
+        self.bear_children(node);
+        self.perform_all(node);
         self.write(node);
     }
 
-    pub(super) fn copy_out(&mut self, node: usize, to: usize, index: Index, tries: u32) {
+    pub(super) fn copy_out(&mut self, node: usize, shard: ShardId, to: usize, index: Index, tries: u32) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
-        match life.whole(index) {
+        match life.whole(shard, index) {
             Ok(Some(mut copy)) => {
                 copy.extent.position += u64::from(self.options.defect == Some(Defect::CopyClaimsMore));
                 let position = Index(copy.extent.position);
@@ -81,34 +84,35 @@ impl World {
                 let lost = !self.network.open(self.now(), node, to) || away;
                 if lost {
                     // Given up after a while: the group begins anew.
-                    self.push(3 * S, whom, Event::CopyDone { to, index: Index(0) });
+                    self.push(3 * S, whom, Event::CopyDone { shard, to, index: Index(0) });
                 } else {
                     let receiver = self.whom(to);
-                    self.push(delay, receiver, Event::CopyIn { from: node, copy: Some(copy), index: position });
-                    self.push(3 * S, whom, Event::CopyDone { to, index: Index(0) });
+                    self.push(delay, receiver, Event::CopyIn { shard, from: node, copy: Some(copy), index: position });
+                    self.push(3 * S, whom, Event::CopyDone { shard, to, index: Index(0) });
                 }
             }
             Ok(None) if tries < 20 => {
-                self.push(100 * MS, whom, Event::CopyOut { to, index, tries: tries + 1 });
+                self.push(100 * MS, whom, Event::CopyOut { shard, to, index, tries: tries + 1 });
             }
-            Ok(None) => self.push(0, whom, Event::CopyDone { to, index: Index(0) }),
+            Ok(None) => self.push(0, whom, Event::CopyDone { shard, to, index: Index(0) }),
             Err(error) => self.unfit(node, "copy", error.into()),
         }
     }
 
-    pub(super) fn copy_in(&mut self, node: usize, from: usize, copy: Option<Copy>, index: Index) {
+    pub(super) fn copy_in(&mut self, node: usize, shard: ShardId, from: usize, copy: Option<Copy>, index: Index) {
         let sender = self.whom(from);
         let there = &mut self.nodes[node];
         let (Some(life), Some(copy)) = (&mut there.life, copy) else { return };
-        match member::full(life.take_over(there.clock.reading(), copy)) {
-            Ok(false) => {
+        match life.take_over(there.clock.reading(), shard, copy) {
+            Ok(()) => {
                 *self.struck.entry("whole copy").or_default() += 1;
                 self.tell(|| format!("{} goes on from a copy through {}", self.members[node], index.0));
-                self.push(MS, sender, Event::CopyDone { to: node, index });
+                self.push(MS, sender, Event::CopyDone { shard, to: node, index });
             }
-            Ok(true) => {} // No room: the sender gives up, and tries again.
-            Err(error) => return self.unfit(node, "take a copy", error.into()),
+            Err(Unfit::Full) => {} // No room: the sender gives up, and tries again.
+            Err(why) => return self.unfit(node, "take a copy", why),
         }
-        self.perform(node);
+        self.bear_children(node);
+        self.perform_all(node);
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{Node, World};
 use crate::client;
-use crate::member::Life;
-use meridian_mvcc::{KeyRange, StoreError};
+use crate::member::{Life, Member};
+use meridian_clock::Timestamp;
+use meridian_machine::ShardId;
+use meridian_mvcc::{StoreError, local};
 use std::collections::BTreeMap;
 
 impl World {
@@ -12,10 +14,18 @@ impl World {
         let lives: Vec<&Life> = self.nodes.iter().filter_map(|node| node.life.as_ref()).collect();
         lives.len() + self.gone.len() == self.nodes.len()
             && self.clients.iter().all(|client| client.attempt.is_none())
-            && lives.iter().all(|life| life.replica.locks().is_empty() && life.late.is_empty())
             && lives.iter().all(|life| {
-                let (group, first) = (life.replica.group(), lives[0].replica.group());
-                group.commit_index() == first.commit_index() && group.last_index() == group.commit_index()
+                let first = &lives[0].members;
+                life.members.len() == first.len()
+                    && life.members.iter().all(|(shard, member)| {
+                        let (replica, same) = (&member.replica, first.get(shard));
+                        let agreed = replica.group().commit_index();
+                        replica.locks().is_empty()
+                            && replica.unresolved() == 0
+                            && member.late.is_empty()
+                            && replica.group().last_index() == agreed
+                            && same.is_some_and(|first| first.replica.group().commit_index() == agreed)
+                    })
             })
     }
 
@@ -24,9 +34,13 @@ impl World {
         let of = |node: &Node| match &node.life {
             None => "down".to_owned(),
             Some(life) => {
-                let group = life.replica.group();
-                let locks = life.replica.locks().owners().count();
-                format!("{} of {} agreed, {locks} hold locks", group.commit_index().0, group.last_index().0)
+                let of_shard = |(shard, member): (&ShardId, &Member)| {
+                    let (group, locks) = (member.replica.group(), member.replica.locks().owners().count());
+                    let (agreed, last) = (group.commit_index().0, group.last_index().0);
+                    let unresolved = member.replica.unresolved();
+                    format!("{}: {agreed} of {last} agreed, {locks} hold locks, {unresolved} unresolved", shard.0)
+                };
+                life.members.iter().map(of_shard).collect::<Vec<_>>().join(", ")
             }
         };
         let nodes: Vec<String> = self.nodes.iter().map(of).collect();
@@ -35,7 +49,9 @@ impl World {
 
     /// All copies hold what was installed, at the end of it.
     pub(super) fn copies_are_equal(&self) -> Result<(), String> {
-        let Some((last, _)) = self.installed.last_key_value() else { return Err("nothing was committed".into()) };
+        if self.installed.is_empty() {
+            return Err("nothing was committed".into());
+        }
         let mut expected: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
         for write in self.installed.values().flatten() {
             match &write.value {
@@ -45,11 +61,18 @@ impl World {
         }
         for (node, there) in self.nodes.iter().enumerate() {
             let Some(life) = &there.life else { continue };
-            let rows = match life.space.scan(&KeyRange::all(), *last, false, usize::MAX, usize::MAX) {
-                Ok(chunk) => chunk.rows,
-                Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => continue,
-                Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
-            };
+            let mut rows = Vec::new();
+            let mut damaged = false;
+            for member in life.members.values() {
+                match member.space.scan(member.replica.bounds(), Timestamp::MAX, false, usize::MAX, usize::MAX) {
+                    Ok(chunk) => rows.extend(chunk.rows.into_iter().filter(|(key, _)| !local::is(key))),
+                    Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => damaged = true,
+                    Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
+                }
+            }
+            if damaged {
+                continue;
+            }
             let found: BTreeMap<&[u8], &[u8]> =
                 rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
             let keys = expected.keys().chain(found.keys());

@@ -4,14 +4,22 @@ use super::{Event, Whom, World, index};
 use crate::Defect;
 use crate::member;
 use crate::world::processor::Price;
-use meridian_machine::{Address, Incarnation, Machine, NodeId, Role};
+use meridian_machine::{Address, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::DiskId;
 use meridian_systems::envelope;
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Ask, Reply, Request};
 
 impl World {
-    pub(super) fn send(&mut self, node: usize, pause_ns: u64, deadline: Option<u64>, to: Address, message: Message) {
+    pub(super) fn send(
+        &mut self,
+        node: usize,
+        shard: ShardId,
+        pause_ns: u64,
+        deadline: Option<u64>,
+        to: Address,
+        message: Message,
+    ) {
         let me = self.members[node];
         let whom = self.whom(node);
         let now = self.nodes[node].clock.reading_after(pause_ns);
@@ -27,12 +35,13 @@ impl World {
                 }
                 (_, message) => {
                     let message = Box::new(message);
-                    self.push(pause_ns, whom, Event::Local { from: member::address(me), message });
+                    let from = member::address(me, shard);
+                    self.push(pause_ns, whom, Event::Local { from, to: to.shard, message });
                 }
             }
             return;
         }
-        let from = Address { incarnation: life.incarnation, ..member::address(me) };
+        let from = Address { incarnation: life.incarnation, ..member::address(me, shard) };
         self.carry(node, pause_ns, from, to, &message);
     }
 
@@ -69,7 +78,9 @@ impl World {
             (Role::Coordinator(number), Message::Answer(reply)) => {
                 self.with_desk(node, |desk| desk.0.hear(number, reply))
             }
-            (_, message) => self.step(node, |replica, now, out| replica.on_message(now, from, message, out)),
+            (_, message) => {
+                self.step(node, to.shard, |replica, now, out| replica.on_message(now, from, message, out));
+            }
         }
     }
 
@@ -77,11 +88,18 @@ impl World {
     pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &Message) {
         match (role, message) {
             (_, Message::Ask(Request { ask: Ask::KeepAlive, .. }) | Message::Group(_) | Message::Shown(_)) => {}
+            (_, Message::Between(between)) => self.tell(|| format!("{me} hears from {from}: {between:?}")),
             (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => self.tell(|| {
                 let what = match ask {
                     Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
                     Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
-                    Ask::Commit { writes } => format!("commits {} writes", writes.len()),
+                    Ask::Commit { writes, participants } => {
+                        format!("commits {} writes with {participants:?}", writes.len())
+                    }
+                    Ask::Prepare { writes, coordinator } => {
+                        format!("prepares {} writes for {coordinator:?}", writes.len())
+                    }
+                    Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
                     Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
                     Ask::Withdraw => "wants nothing any more".to_owned(),
                 };

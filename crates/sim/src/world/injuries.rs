@@ -129,7 +129,7 @@ impl World {
     pub(super) fn end(&mut self, node: usize, for_ns: u64, until: u64) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
-        if life.replica.is_serving() && self.now() < until {
+        if life.leads() && self.now() < until {
             return self.push(MS, whom, Event::End { for_ns, until });
         }
         if let Some(life) = self.leave(node) {

@@ -1,10 +1,10 @@
 //! Lives of nodes: they begin, take steps whose effects are carried out, and end.
 
 use super::{BEGINNING, Event, MS, S, Whom, World, index};
-use crate::member::{Life, Timing};
+use crate::member::{Life, Member, Timing};
 use crate::{Defect, Timebase};
 use meridian_clock::Reading;
-use meridian_machine::{Effect as Do, NodeId, Outbox, Role};
+use meridian_machine::{Effect as Do, NodeId, Outbox, Role, ShardId};
 use meridian_mvcc::StoreError;
 use meridian_systems::spanner::{Effect, Message, Replica, Serve};
 use meridian_txn::locking::{Heard, Reply};
@@ -31,9 +31,9 @@ impl World {
             &there.disks,
         ) {
             Ok(life) => {
-                let extent = life.space.extent();
+                let extents: Vec<_> = life.members.values().map(|member| member.space.extent()).collect();
                 there.life = Some(life);
-                self.tell(|| format!("{me} comes to life with {extent:?}"));
+                self.tell(|| format!("{me} comes to life with {extents:?}"));
             }
             Err(why) => return self.unfit(node, "begin", why),
         }
@@ -50,7 +50,7 @@ impl World {
         if self.now() > BEGINNING {
             self.reach(); // At the beginning all come to life, and are told once.
         }
-        self.perform(node);
+        self.perform_all(node);
     }
 
     /// How patient members are: with nodes that are far apart, more.
@@ -106,17 +106,33 @@ impl World {
         }
     }
 
-    pub(super) fn step(&mut self, node: usize, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
-        let there = &mut self.nodes[node];
-        let Some(life) = &mut there.life else { return };
-        step(&mut life.replica, there.clock.reading(), &mut life.out);
-        self.perform(node);
+    /// A shard's member at a node that lives.
+    pub(super) fn member(&mut self, node: usize, shard: ShardId) -> Option<&mut Member> {
+        self.nodes[node].life.as_mut()?.members.get_mut(&shard)
     }
 
-    /// Does what the member asked for, in order.
-    pub(super) fn perform(&mut self, node: usize) {
-        let Some(life) = &mut self.nodes[node].life else { return };
-        let effects: Vec<_> = life.out.drain().collect();
+    pub(super) fn step(
+        &mut self,
+        node: usize,
+        shard: ShardId,
+        step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>),
+    ) {
+        let now = self.nodes[node].clock.reading();
+        let Some(member) = self.member(node, shard) else { return };
+        step(&mut member.replica, now, &mut member.out);
+        self.perform(node, shard);
+    }
+
+    pub(super) fn perform_all(&mut self, node: usize) {
+        let Some(life) = &self.nodes[node].life else { return };
+        let shards: Vec<ShardId> = life.members.keys().copied().collect();
+        shards.into_iter().for_each(|shard| self.perform(node, shard));
+    }
+
+    /// Does what a member asked for, in order.
+    pub(super) fn perform(&mut self, node: usize, shard: ShardId) {
+        let Some(member) = self.member(node, shard) else { return };
+        let effects: Vec<_> = member.out.drain().collect();
         if effects.is_empty() {
             return;
         }
@@ -132,48 +148,60 @@ impl World {
         let whom = self.whom(node);
         for effect in effects {
             match effect {
-                Do::Send { to, message } => self.send(node, pause_ns, None, to, message),
-                Do::SendBefore { deadline, to, message } => self.send(node, pause_ns, Some(deadline), to, message),
+                Do::Send { to, message } => self.send(node, shard, pause_ns, None, to, message),
+                Do::SendBefore { deadline, to, message } => {
+                    self.send(node, shard, pause_ns, Some(deadline), to, message);
+                }
                 Do::Arm { timer, at } => {
                     let late = self.rng.random_range(0..50_000);
-                    let there = &mut self.nodes[node];
-                    if let Some(life) = &mut there.life {
-                        life.timers.insert(timer, at);
+                    if let Some(member) = self.member(node, shard) {
+                        member.timers.insert(timer, at);
                     }
-                    let when = there.clock.when(at).max(self.time.now()) + late;
-                    self.push_at(when, whom, Event::Timer { timer, at });
+                    let when = self.nodes[node].clock.when(at).max(self.time.now()) + late;
+                    self.push_at(when, whom, Event::Timer { shard, timer, at });
                 }
                 Do::Disarm { timer } => {
-                    if let Some(life) = &mut self.nodes[node].life {
-                        life.timers.remove(&timer);
+                    if let Some(member) = self.member(node, shard) {
+                        member.timers.remove(&timer);
                     }
                 }
                 Do::Persist { position, record } => {
                     if let Some(life) = &mut self.nodes[node].life {
-                        life.persist(position, record);
+                        life.persist(shard, position, record);
                     }
                 }
-                Do::Do(effect) => self.act(node, effect),
+                Do::Do(effect) => self.act(node, shard, effect),
             }
         }
         self.write(node);
     }
 
-    pub(super) fn act(&mut self, node: usize, effect: Effect) {
+    pub(super) fn act(&mut self, node: usize, shard: ShardId, effect: Effect) {
         let whom = self.whom(node);
         let Some(life) = &mut self.nodes[node].life else { return };
+        let Some(member) = life.members.get_mut(&shard) else { return };
         match effect {
-            Effect::Install { at, writes, index, term } => {
-                self.watch_install(at, &writes, index, term);
-                let Some(life) = &mut self.nodes[node].life else { return };
+            Effect::Install { at, writes, index, term, decided_elsewhere } => {
+                self.watch_install((shard, at), &writes, (index, term), decided_elsewhere);
                 if self.options.defect == Some(Defect::InstalledLate) {
-                    life.late.push((at, writes, index, term));
+                    let Some(member) = self.member(node, shard) else { return };
+                    member.late.push((at, writes, index, term));
                     let after = self.rng.random_range(0..20 * MS);
-                    return self.push(after, whom, Event::Late);
+                    return self.push(after, whom, Event::Late(shard));
                 }
                 let halves = self.options.defect == Some(Defect::HalfInstalled) && node == 1;
                 let all = if halves && writes.len() > 1 { &writes[..writes.len() - 1] } else { &writes[..] };
-                life.space.install(at, all, index.0, term.0);
+                let Some(member) = self.member(node, shard) else { return };
+                member.space.install(at, all, index.0, term.0);
+            }
+            Effect::Divide { at, key, shard: child, index, term } => {
+                // What a planted defect keeps back is not kept back from the child.
+                for (at, writes, index, term) in std::mem::take(&mut member.late) {
+                    member.space.install(at, &writes, index.0, term.0);
+                }
+                member.space.divide(at, &key, child.0, index.0, term.0);
+                life.desk.learn_route(key, child);
+                self.push(0, whom, Event::Bear);
             }
             Effect::Serve(mut serve) => {
                 if self.options.defect == Some(Defect::ReadOneBefore) {
@@ -187,7 +215,7 @@ impl World {
                     _ => {
                         let longest = if self.options.profile.is_some() { 2 } else { MS };
                         let after = self.rng.random_range(0..longest);
-                        self.push(after, whom, Event::Serve(Box::new(serve)));
+                        self.push(after, whom, Event::Serve(shard, Box::new(serve)));
                     }
                 }
             }
@@ -195,40 +223,42 @@ impl World {
                 if self.options.defect == Some(Defect::LeaseNotChecked) && readable.until > 0 {
                     readable.until = u64::MAX;
                 }
-                life.desk.set_readable(readable);
+                life.desk.set_readable(shard, readable);
             }
             Effect::Leader(leader) => {
                 if let Some(tell) = self.options.tell {
-                    tell(&format!("{} follows {leader:?}", self.members[node]));
+                    tell(&format!("{} follows {leader:?} in shard {}", self.members[node], shard.0));
                 }
                 if let Some(leader) = leader {
-                    life.desk.set_leader(leader);
+                    life.desk.set_leader(shard, leader);
                 }
             }
             Effect::SendSnapshot { to, index: wanted, .. } => {
-                self.push(MS, whom, Event::CopyOut { to: index(to), index: wanted, tries: 0 });
+                self.push(MS, whom, Event::CopyOut { shard, to: index(to), index: wanted, tries: 0 });
             }
             Effect::Stop { why } => self.fail(format!("{} stops: {why}", self.members[node])),
         }
     }
 
-    pub(super) fn install_late(&mut self, node: usize) {
-        let Some(life) = &mut self.nodes[node].life else { return };
-        for (at, writes, index, term) in std::mem::take(&mut life.late) {
-            life.space.install(at, &writes, index.0, term.0);
+    pub(super) fn install_late(&mut self, node: usize, shard: ShardId) {
+        let Some(member) = self.member(node, shard) else { return };
+        for (at, writes, index, term) in std::mem::take(&mut member.late) {
+            member.space.install(at, &writes, index.0, term.0);
         }
     }
 
-    pub(super) fn serve(&mut self, node: usize, serve: Serve) {
-        let Some(life) = &self.nodes[node].life else { return };
+    pub(super) fn serve(&mut self, node: usize, shard: ShardId, serve: Serve) {
+        let Some(member) = self.member(node, shard) else { return };
         let Serve { reply_to, id, footing, at, range, reverse, limit_rows, deadline } = serve;
-        let found = life.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
-        self.watch_read(range, at);
+        let found = member.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
+        if found.is_ok() {
+            self.watch_read(shard, range, at);
+        }
         let reply = match found {
             Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
             Err(error) if matches!(error, StoreError::Damaged { .. }) => return self.unfit(node, "read", error.into()),
             Err(error) => Reply::refused(id, error),
         };
-        self.send(node, 0, deadline, reply_to, Message::Answer(reply));
+        self.send(node, shard, 0, deadline, reply_to, Message::Answer(reply));
     }
 }

@@ -50,7 +50,7 @@ impl World {
                 node,
                 match event {
                     Event::Frame { .. } => costs.receive_ns,
-                    Event::Local { .. } | Event::Hear(..) | Event::Serve(_) => costs.local_ns,
+                    Event::Local { .. } | Event::Hear(..) | Event::Serve(..) => costs.local_ns,
                     Event::Synced => costs.sync_ns,
                     _ => 0,
                 },

@@ -9,7 +9,7 @@ use crate::sql;
 use crate::workload::{Drawing, Step};
 use crate::world::processor::Price;
 use meridian_clock::Timestamp;
-use meridian_history::{Status, Transaction};
+use meridian_history::{Op, Status, Transaction};
 use meridian_machine::{Address, Machine, Role};
 use meridian_systems::spanner::Message;
 use meridian_txn::{Mode, ReadAt};
@@ -111,16 +111,18 @@ impl World {
                         let when = self.nodes[node].clock.when(at);
                         self.push_at(when, whom, Event::Alarm(key));
                     }
-                    Wish::Ask(to, request) => {
+                    Wish::Ask(seat, request) => {
                         let role = Role::Coordinator(request.transaction.number);
-                        let from = Address { incarnation, role, ..member::address(me) };
+                        let from = Address { incarnation, role, ..member::address(me, seat.shard) };
                         let message = Message::Ask(request);
-                        if to == me {
+                        if seat.node == me {
                             self.pay(node, Price::Local);
                             self.tell_heard(me, me, Role::Replica, &message);
-                            self.step(node, |replica, now, out| replica.on_message(now, from, message, out));
+                            self.step(node, seat.shard, |replica, now, out| {
+                                replica.on_message(now, from, message, out);
+                            });
                         } else {
-                            self.carry(node, 0, from, member::address(to), &message);
+                            self.carry(node, 0, from, member::address(seat.node, seat.shard), &message);
                         }
                     }
                 }
@@ -145,7 +147,8 @@ impl World {
             let node = self.members[node];
             format!("client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}", seen.ops)
         });
-        if let (Some((nanos, logical, issuer)), Mode::ReadWrite | Mode::ReadOnly(ReadAt::Now)) = (at, mode) {
+        let wrote = seen.ops.iter().any(|op| matches!(op, Op::Write(..) | Op::Append(..)));
+        if let (Some((nanos, logical, issuer)), true) = (at, wrote) {
             self.watch_told(Timestamp { nanos, logical, issuer });
         }
         if let (Some((nanos, logical, issuer)), Mode::ReadWrite) = (at, mode) {

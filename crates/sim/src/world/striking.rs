@@ -84,7 +84,10 @@ impl World {
             Fault::End { node, for_ns } => {
                 let Some(life) = &self.nodes[node].life else { return false };
                 let incarnation = Some(life.incarnation);
-                self.step(node, |replica, now, out| replica.abdicate(now, out));
+                let shards: Vec<_> = life.members.keys().copied().collect();
+                for shard in shards {
+                    self.step(node, shard, |replica, now, out| replica.abdicate(now, out));
+                }
                 self.push(
                     0,
                     Some(Whom { node, life: incarnation }),

@@ -15,7 +15,8 @@ use super::World;
 use crate::Timebase;
 use crate::member;
 use meridian_clock::{Health, Timestamp};
-use meridian_mvcc::{KeyRange, Write};
+use meridian_machine::ShardId;
+use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::group::{Index, Term};
 use rand::Rng;
 use std::collections::BTreeMap;
@@ -23,14 +24,24 @@ use std::collections::BTreeMap;
 /// How many commits are looked for on disks.
 const SOME: f64 = 0.02;
 
+/// What has been seen so far of a shard.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Snapshots that were read at or above the newest commit: none below it can be overtaken any more, but by what was decided elsewhere.
+    reads: Vec<(KeyRange, Timestamp)>,
+    newest: Timestamp,
+    installed: BTreeMap<Timestamp, Vec<Write>>,
+}
+
 /// What has been seen so far.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Snapshots that were read at or above the newest commit: none below it can be overtaken any more.
-    reads: Vec<(KeyRange, Timestamp)>,
-    newest: Timestamp,
+    shards: BTreeMap<ShardId, Seen>,
     issued: BTreeMap<u32, Timestamp>,
 }
+
+/// Of what was decided elsewhere so late reads are held against it: longer than anything stays prepared for long.
+const READS_KEPT_NS: u64 = 5_000_000_000;
 
 impl World {
     /// Whether anybody looks.
@@ -39,52 +50,77 @@ impl World {
     }
 
     /// A snapshot was read.
-    pub(super) fn watch_read(&mut self, range: KeyRange, at: Timestamp) {
-        if self.watches() && at >= self.watch.newest && at != Timestamp::MAX {
-            self.watch.reads.push((range, at));
+    pub(super) fn watch_read(&mut self, shard: ShardId, range: KeyRange, at: Timestamp) {
+        if self.watches() && at != Timestamp::MAX {
+            self.watch.shards.entry(shard).or_default().reads.push((range, at));
         }
     }
 
     /// Sessions of a node have read by themselves.
     pub(super) fn watch_sessions(&mut self, node: usize) {
         let Some(life) = &self.nodes[node].life else { return };
-        for (range, at) in life.desk.reads() {
-            self.watch_read(range, at);
+        for (shard, range, at) in life.desk.reads() {
+            self.watch_read(shard, range, at);
         }
     }
 
-    /// Somebody installs a commit, or a floor.
-    pub(super) fn watch_install(&mut self, at: Timestamp, writes: &[Write], index: Index, term: Term) {
-        match self.installed.get(&at) {
-            _ if !self.watches() => {}
-            Some(known) if known == writes => return,
-            Some(known) => return self.fail(format!("I2: {at} is the timestamp of {known:?} and of {writes:?}")),
+    /// Somebody installs a commit, or something that a shard keeps for itself.
+    pub(super) fn watch_install(
+        &mut self,
+        (shard, at): (ShardId, Timestamp),
+        writes: &[Write],
+        (index, term): (Index, Term),
+        decided_elsewhere: bool,
+    ) {
+        let writes: Vec<Write> = writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
+        let watches = self.watches();
+        let seen = self.watch.shards.entry(shard).or_default();
+        match seen.installed.get(&at) {
+            _ if !watches => {}
+            Some(known) if *known == writes => return,
+            Some(known) => {
+                let why = format!("I2: {at} is the timestamp of {known:?} and of {writes:?}");
+                return self.fail(why);
+            }
             None => {}
         }
-        self.installed.entry(at).or_insert_with(|| writes.to_vec());
-        if !self.watches() {
+        if !seen.installed.contains_key(&at) && !writes.is_empty() {
+            self.installed.entry(at).or_default().extend(writes.iter().cloned());
+        }
+        seen.installed.insert(at, writes.clone());
+        if !watches {
             return;
         }
-        if at <= self.watch.newest {
-            return self.fail(format!("I4: {at} is agreed on after {}", self.watch.newest));
-        }
-        self.watch.newest = at;
-        if !writes.is_empty() {
-            let last = self.watch.issued.insert(at.issuer, at).unwrap_or_default();
-            if last >= at {
-                return self.fail(format!("I2: an issuer goes back from {last} to {at}"));
+        if decided_elsewhere {
+            if writes.is_empty() {
+                return; // Aborted: only a row that goes.
+            }
+        } else {
+            if at <= seen.newest {
+                let why = format!("I4: {at} is agreed on after {}", seen.newest);
+                return self.fail(why);
+            }
+            if !writes.is_empty() {
+                let last = self.watch.issued.insert(at.issuer, at).unwrap_or_default();
+                if last >= at {
+                    return self.fail(format!("I2: an issuer goes back from {last} to {at}"));
+                }
             }
         }
+        let seen = self.watch.shards.entry(shard).or_default();
+        seen.newest = seen.newest.max(at);
         let overtaken = |(range, read): &&(KeyRange, Timestamp)| {
             *read >= at && writes.iter().any(|write| range.contains(write.key.as_ref()))
         };
-        if let Some((range, read)) = self.watch.reads.iter().find(overtaken) {
-            return self.fail(format!("I1: {range:?} was read at {read}, and is written at {at} later"));
+        if let Some((range, read)) = seen.reads.iter().find(overtaken) {
+            let why = format!("I1: {range:?} was read at {read}, and is written at {at} later");
+            return self.fail(why);
         }
-        self.watch.reads.retain(|(_, read)| *read >= at);
+        let kept = seen.newest.nanos.saturating_sub(READS_KEPT_NS);
+        seen.reads.retain(|(_, read)| read.nanos >= kept);
         if self.rng.random_bool(SOME) {
             let enough = self.nodes.len() / 2 + 1;
-            let have = (0..self.nodes.len()).filter(|node| self.would_still_have(*node, index, term)).count();
+            let have = (0..self.nodes.len()).filter(|node| self.would_still_have(*node, shard, index, term)).count();
             if have < enough {
                 self.fail(format!("I5: entry {} is acted on, and would be found on {have} disks", index.0));
             }
@@ -92,11 +128,11 @@ impl World {
     }
 
     /// Whether a node would find an entry on its disk after a power failure. Of an injured one that is supposed.
-    fn would_still_have(&self, node: usize, index: Index, term: Term) -> bool {
+    fn would_still_have(&self, node: usize, shard: ShardId, index: Index, term: Term) -> bool {
         if self.injured.contains_key(&node) {
             return true;
         }
-        let (base, kept) = member::log_of(&self.nodes[node].disks.0.remains());
+        let (base, kept) = member::log_of(&self.nodes[node].disks.0.remains(), shard);
         index <= base || kept.get(&index).is_some_and(|entry| entry.term == term)
     }
 

@@ -1,15 +1,19 @@
 //! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may be shown.
 
-use super::Agreed;
 use super::leadership::Workload;
 use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
-use meridian_clock::{Issuer, Reading, Timestamp};
+use super::two_phase::RESOLVE_NS;
+use super::{Agreed, Rows};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Outbox, always, sometimes};
+use meridian_mvcc::Write;
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Spent};
 
+/// A lease that does not reach far enough is looked at again after this.
+pub(super) const LEASE_SOON_NS: u64 = 10_000_000;
 /// Members are told so often, at most, how far the leader has shown.
 const CLOSE_EVERY_NS: u64 = 200_000_000;
 
@@ -18,23 +22,47 @@ impl Replica {
         self.group.propose(agreed.encode()).ok().map(|(_, index)| index)
     }
 
-    /// Draws timestamps for commits that hold their locks: timestamp and place in the log in one step (Trap A.5-4).
+    /// Draws a timestamp for something that is proposed in the same step: timestamp and place in the log (Trap A.5-4). None while the lease does not
+    /// reach so far.
+    pub(super) fn draw_one(&mut self, now: Reading) -> Option<Timestamp> {
+        let end = self.group.lease().map_or(0, |lease| lease.granted_until);
+        self.issuer.raise_ceiling(end.saturating_sub(1));
+        // What is issued stands in the log, and a new leader starts above it.
+        let at = self.issuer.issue(now.interval.latest).ok()?;
+        self.group.use_timestamp(at.nanos);
+        Some(at)
+    }
+
+    /// Something is due in this step or after so long.
+    pub(super) fn wake_in(&mut self, ns: u64) {
+        self.wake_ns = Some(self.wake_ns.map_or(ns, |soonest| soonest.min(ns)));
+    }
+
+    /// Draws timestamps for commits and prepares that hold their locks.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         while let Some(mut pending) = self.ready.pop_front() {
             pending.drawn_ns = now.boot_ns;
-            let end = self.group.lease().map_or(0, |lease| lease.granted_until);
-            self.issuer.raise_ceiling(end.saturating_sub(1));
-            // The log is the persisted ceiling: whatever is issued stands in it, and a new leader starts above it.
-            let Ok(at) = self.issuer.issue(now.interval.latest) else {
+            let Some(at) = self.draw_one(now) else {
                 sometimes!("a commit waits for the lease to reach further");
                 self.ready.push_front(pending);
-                out.arm(Timer::CommitWait, now.boot_ns + 10_000_000);
-                return;
+                return self.wake_in(LEASE_SOON_NS);
             };
-            self.group.use_timestamp(at.nanos);
-            let Ask::Commit { writes } = &pending.request.ask else { unreachable!("only commits are ready") };
+            if let Some(votes) = pending.votes.take_if(|votes| at >= votes.below) {
+                sometimes!("a shard that was only read has not promised for long enough");
+                self.abort_voted(now, pending, &votes, Conflict::Late, out);
+                continue;
+            }
+            pending.at = at;
             let transaction = pending.request.transaction;
-            match self.propose(&Agreed::Commit { at, transaction, writes: writes.clone() }) {
+            let agreed = match &pending.request.ask {
+                Ask::Commit { writes, .. } => {
+                    let prepared = pending.votes.iter().flat_map(|votes| votes.prepared.keys());
+                    let participants = prepared.copied().collect();
+                    Some(Agreed::Commit { at, transaction, writes: writes.clone(), participants })
+                }
+                _ => self.record_of(&pending, at),
+            };
+            match self.propose(&agreed.expect("only commits and prepares are ready")) {
                 Some(index) => drop(self.agreeing.insert(index, pending)),
                 None => self.ready.push_front(pending),
             }
@@ -49,8 +77,8 @@ impl Replica {
             Event::Committed { entries } => entries.into_iter().for_each(|entry| self.on_agreed(now, entry, out)),
             Event::BecameLeader { .. } => {
                 self.workload = Workload::new(now.boot_ns);
-                let floor = if broken(Rule::IssuerBelowLog) { Timestamp::ZERO } else { self.agreed };
-                self.issuer = Issuer::above(self.me.0, floor);
+                let floor = if broken(Rule::IssuerBelowLog) { Timestamp::ZERO } else { self.agreed.max(self.ceiling) };
+                self.issuer = self.issuer_above(floor);
                 self.group.use_timestamp(self.agreed.nanos);
             }
             Event::LostLeadership { .. } => self.step_down(out),
@@ -59,24 +87,67 @@ impl Replica {
     }
 
     pub(super) fn on_agreed(&mut self, now: Reading, entry: Entry, out: &mut Outbox<Replica>) {
-        match Agreed::decode(&entry.payload) {
-            Ok(None) => {}
-            Ok(Some(Agreed::Floor { at })) => {
-                // An install of nothing: the promise moves to the store with the position, and outlives the log.
-                self.agreed = self.agreed.max(at);
-                out.act(Effect::Install { at, writes: Vec::new(), index: entry.index, term: entry.term });
-            }
-            Ok(Some(Agreed::Commit { at, transaction, writes })) => {
-                always!(at > self.agreed, "I4: timestamps grow in the order of the log");
-                self.agreed = self.agreed.max(at);
-                out.act(Effect::Install { at, writes, index: entry.index, term: entry.term });
+        let agreed = match Agreed::decode(&entry.payload) {
+            Ok(None) => return,
+            Ok(Some(agreed)) => agreed,
+            Err(damaged) => return out.act(Effect::Stop { why: format!("entry {}: {}", entry.index, damaged.0) }),
+        };
+        let before = self.agreed;
+        let in_order = |at: Timestamp| always!(at > before, "I4: timestamps grow in the order of the log");
+        let install = |at: Timestamp, writes: Vec<Write>, decided_elsewhere: bool| {
+            let (index, term) = (entry.index, entry.term);
+            Effect::Install { at, writes, index, term, decided_elsewhere }
+        };
+        match agreed {
+            Agreed::Commit { at, transaction, mut writes, participants } => {
+                in_order(at);
+                self.agreed = at;
+                writes.extend(self.owe(transaction, at, participants));
+                out.act(install(at, writes, false));
                 self.remember(transaction, at, entry.term);
                 let pending = self.agreeing.remove(&entry.index);
                 let drawn_ns = pending.as_ref().map_or(now.boot_ns, |pending| pending.drawn_ns);
+                let votes = pending.as_ref().and_then(|pending| pending.votes.clone());
                 let asked = pending.map(|pending| (pending.from, pending.request.id));
-                self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns: now.boot_ns });
+                self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns: now.boot_ns, votes });
             }
-            Err(damaged) => out.act(Effect::Stop { why: format!("entry {}: {}", entry.index, damaged.0) }),
+            Agreed::Ceiling { at, through } => {
+                in_order(at);
+                self.agreed = at;
+                self.raising = false;
+                self.ceiling = self.ceiling.max(through.unwrap_or(at));
+                out.act(install(at, vec![Rows::of_ceiling(self.shard, self.ceiling)], false));
+            }
+            Agreed::Prepare { transaction, prepared } => {
+                in_order(prepared.at);
+                self.agreed = prepared.at;
+                let (at, pending) = (prepared.at, self.agreeing.remove(&entry.index));
+                let row = self.on_prepare_agreed(transaction, prepared, pending, out);
+                out.act(install(at, vec![row], false));
+            }
+            Agreed::Outcome { transaction, at } => {
+                let Some((installed_at, writes)) = self.on_outcome_agreed(transaction, at, out) else { return };
+                out.act(install(installed_at, writes, true));
+                if let Some(at) = at {
+                    self.remember(transaction, at, entry.term);
+                }
+                let verdicts = self.locks.release(transaction);
+                self.judge(now, verdicts, out);
+            }
+            Agreed::Forget { at, transactions } => {
+                in_order(at);
+                self.agreed = at;
+                let rows = self.on_forget_agreed(&transactions);
+                out.act(install(at, rows, false));
+            }
+            Agreed::Split { at, key, shard } => {
+                in_order(at);
+                self.agreed = at;
+                self.bounds = self.bounds.clone().cut(&key).0;
+                self.children.insert(key.clone(), shard);
+                out.act(Effect::Divide { at, key, shard, index: entry.index, term: entry.term });
+                self.on_split_agreed(now, at, out);
+            }
         }
     }
 
@@ -85,22 +156,28 @@ impl Replica {
         if !self.agreeing.is_empty() {
             sometimes!("leadership is lost while a commit is being agreed on");
         }
-        let mut tell = |pending: Pending, reply: fn(u64) -> Reply| {
-            out.send(pending.from, Message::Answer(reply(pending.request.id)));
-        };
-        let aborted = |id| Reply::Aborted { id, why: Conflict::LeaderChanged };
-        let unknown: fn(u64) -> Reply =
-            if broken(Rule::UnknownSaidAborted) { aborted } else { |id| Reply::Unknown { id } };
-        std::mem::take(&mut self.pending).into_values().for_each(|pending| tell(pending, aborted));
-        std::mem::take(&mut self.ready).into_iter().for_each(|pending| tell(pending, aborted));
-        std::mem::take(&mut self.agreeing).into_values().for_each(|pending| tell(pending, unknown));
-        for (_, from, request) in std::mem::take(&mut self.snapshots) {
-            let reply = Reply::NotLeader { id: request.id, leader: self.group.leader().map(|node| node.0) };
-            out.send(from, Message::Answer(reply));
+        let why = Conflict::LeaderChanged;
+        let waiting = std::mem::take(&mut self.pending).into_values();
+        for pending in waiting.chain(std::mem::take(&mut self.ready)) {
+            self.refuse(&pending, why.clone(), out);
+            let votes = pending.votes.iter();
+            votes.for_each(|votes| self.tell_outcome(pending.request.transaction, None, votes, out));
         }
+        for Pending { from, request, .. } in std::mem::take(&mut self.agreeing).into_values() {
+            let id = request.id;
+            let unknown = if broken(Rule::UnknownSaidAborted) {
+                Reply::Aborted { id, why: why.clone() }
+            } else {
+                Reply::Unknown { id }
+            };
+            out.send(from, Message::Answer(unknown));
+        }
+        self.dismiss_snapshots(out);
+        self.dismiss_votes(out);
+        self.dismiss_split(out);
         self.locks = LockTable::new();
         self.live.clear();
-        self.floor = Timestamp::ZERO;
+        (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 
     /// The end of every step: what may be shown is shown, what may be drawn is drawn, what was gathered leaves.
@@ -109,7 +186,7 @@ impl Replica {
         let mut answers = Vec::new();
         let passed = |at: Timestamp| broken(Rule::CommitWait) || now.interval.after(at.nanos);
         while let Some(passing) = self.passing.pop_front_if(|passing| passed(passing.at)) {
-            let Passing { at, transaction, asked, drawn_ns, agreed_ns } = passing;
+            let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
                 always!(now.interval.after(at.nanos), "I3: commit wait");
@@ -119,42 +196,70 @@ impl Replica {
                 };
                 answers.push((from, Reply::Committed { id, at, spent }));
             }
+            votes.iter().for_each(|votes| self.tell_outcome(transaction, Some(at), votes, out));
             self.live.remove(&transaction);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
         }
+        if self.late > self.visible && self.oldest_in_flight().is_none_or(|oldest| oldest > self.late) {
+            self.visible = self.late;
+        }
+        let reader_passes = self.release_readers(now, out);
         self.hand_over_when_drained(now, out);
-        let passed = broken(Rule::IssuerBelowLog) || now.interval.after(self.agreed.nanos);
+        let inherited = self.agreed.max(self.ceiling);
+        let passed = broken(Rule::IssuerBelowLog) || now.interval.after(inherited.nanos);
         if self.group.is_leader() && !self.serving && self.passing.is_empty() && passed {
             self.serving = true;
             self.visible = self.agreed;
+            self.take_up_prepared(now);
         }
         if self.group.is_leader() && !self.serving {
             sometimes!("a new leader waits until what it inherited has passed");
-            let left = self.agreed.nanos.saturating_sub(now.interval.earliest) + 1;
-            out.arm(Timer::CommitWait, now.boot_ns + left);
+            let left = inherited.nanos.saturating_sub(now.interval.earliest) + 1;
+            self.wake_in(left);
         }
         if self.serving && self.group.is_leader() {
-            self.draw(now, out); // not while it gives up: each new timestamp would put that off
+            // Not while it gives up: each new timestamp would put that off.
+            self.go_on_splitting(now, out);
+            self.draw(now, out);
+            self.vote_reads(now, out);
+        }
+        self.show_snapshots(now, out);
+        if self.serving && self.group.is_leader() {
+            self.raise_ceiling(now);
         }
         self.with_group(now, out, |group, out| group.flush(now, out));
-        self.show_snapshots(now, out);
-        if let Some(passing) = self.passing.front() {
-            let left = passing.at.nanos.saturating_sub(now.interval.earliest) + 1;
-            out.arm(Timer::CommitWait, now.boot_ns + left);
+        let passes = self.passing.front().map(|passing| passing.at.nanos.saturating_sub(now.interval.earliest));
+        if let Some(left) = passes.into_iter().chain(reader_passes).min() {
+            self.wake_in(left + 1);
+        }
+        if let Some(wake_ns) = self.wake_ns.take() {
+            out.arm(Timer::CommitWait, now.boot_ns.saturating_add(wake_ns));
+        }
+        let unresolved = !self.prepared.is_empty() || !self.debts.is_empty() || !self.readers.is_empty();
+        if self.serving && unresolved && !self.resolving {
+            self.resolving = true;
+            out.arm(Timer::Resolve, now.boot_ns + RESOLVE_NS);
         }
         if !self.watching && !self.locks.is_empty() {
             self.watching = true;
             out.arm(Timer::Idle, now.boot_ns + LockTable::IDLE_NS / 2);
         }
-        let lease = self.group.lease().filter(|_| self.serving).map_or(0, |lease| lease.granted_until);
+        // What is prepared may be committed already, elsewhere: the newest commit here is not all that was acknowledged.
+        let all = self.prepared.is_empty() && self.late <= self.visible;
+        let lease = self.group.lease().filter(|_| self.serving && all).map_or(0, |lease| lease.granted_until);
         self.shown = self.shown.max(self.visible);
         if self.serving && self.shown > self.told && !self.telling && self.group.peers().next().is_some() {
             self.telling = true;
             out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
         }
         let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
-        let readable = Readable { through: self.visible, until: lease, closed: self.shown.min(installed) };
+        // Trap A.5-5.
+        let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
+        let in_doubt = in_doubt.filter(|_| !broken(Rule::SafeTimePrepared)).unwrap_or(Timestamp::MAX);
+        let closed = self.shown.min(installed).min(in_doubt);
+        let leads = self.serving && self.group.is_leader();
+        let readable = Readable { through: self.visible, until: lease, leads, closed };
         if readable != self.published {
             self.published = readable;
             out.act(Effect::Readable(readable));
@@ -172,27 +277,6 @@ impl Replica {
         if self.serving && self.shown > self.told {
             self.told = self.shown;
             self.group.peers().for_each(|other| out.send(other, Message::Shown(self.shown)));
-        }
-    }
-
-    pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
-        if !self.serving || self.snapshots.is_empty() || now.interval.latest >= until {
-            return;
-        }
-        // The oldest commit that is not visible yet, proposed or in commit wait, holds back everything from it on.
-        let drawn = self.agreeing.is_empty() && self.passing.is_empty();
-        let early = broken(Rule::SafeTimeInFlight);
-        let safe = |at: Timestamp| early || at <= self.visible || (drawn && at <= self.agreed);
-        let (now_safe, wait): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.snapshots).into_iter().partition(|(at, _, _)| safe(*at));
-        if !wait.is_empty() {
-            sometimes!("a snapshot waits for a commit before it");
-        }
-        self.snapshots = wait;
-        for (at, from, request) in now_safe {
-            self.group.use_timestamp(at.nanos);
-            self.serve(from, &request, at, Some(until), out);
         }
     }
 }

@@ -33,6 +33,9 @@ mod leadership;
 mod records;
 mod replica;
 mod requests;
+mod snapshots;
+mod splits;
+mod two_phase;
 
-pub use records::{Agreed, Damaged};
-pub use replica::{Effect, Message, Replica, Serve, Timer, newest};
+pub use records::{Agreed, Damaged, Decision, Prepared, Rows};
+pub use replica::{Effect, Kept, MOST, Message, Replica, Serve, Timer, newest};

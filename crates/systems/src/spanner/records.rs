@@ -1,14 +1,17 @@
-//! What members agree on.
+//! What members agree on, and what a shard keeps for itself of it.
 
 use meridian_clock::Timestamp;
-use meridian_mvcc::Write;
+use meridian_machine::ShardId;
+use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::Payload;
 use meridian_txn::locking::TransactionId;
+use meridian_txn::{Age, Lock};
 use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
 
 const FORMAT: u8 = 1;
 
-/// One agreed entry.
+/// One agreed entry. Timestamps grow in the order of the log, except those of outcomes, which were chosen elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Agreed {
     /// A transaction committed.
@@ -23,14 +26,102 @@ pub enum Agreed {
         /// What it wrote.
         #[n(2)]
         writes: Vec<Write>,
+        /// Shards that are prepared, and have to be told.
+        #[n(3)]
+        #[cbor(default)]
+        participants: Vec<ShardId>,
     },
-    /// Nothing is committed at or below this any more: a snapshot at it was promised.
+    /// Whoever leads next issues above the ceiling: below it this leader promises in memory.
     #[n(1)]
-    Floor {
-        /// The promise.
+    Ceiling {
+        /// When.
         #[n(0)]
         at: Timestamp,
+        /// The ceiling; the timestamp itself, if none is given.
+        #[n(1)]
+        through: Option<Timestamp>,
     },
+    /// A transaction is prepared here.
+    #[n(2)]
+    Prepare {
+        /// The attempt.
+        #[n(0)]
+        transaction: TransactionId,
+        /// How.
+        #[n(1)]
+        prepared: Prepared,
+    },
+    /// What became of a transaction that is prepared here.
+    #[n(3)]
+    Outcome {
+        /// The attempt.
+        #[n(0)]
+        transaction: TransactionId,
+        /// When it committed; none if it is aborted.
+        #[n(1)]
+        at: Option<Timestamp>,
+    },
+    /// Every participant has these outcomes in its log.
+    #[n(4)]
+    Forget {
+        /// When.
+        #[n(0)]
+        at: Timestamp,
+        /// Of which transactions.
+        #[n(1)]
+        transactions: Vec<TransactionId>,
+    },
+    /// From here on the keys from one on are another shard's.
+    #[n(5)]
+    Split {
+        /// When.
+        #[n(0)]
+        at: Timestamp,
+        /// The first key of the other.
+        #[n(1)]
+        key: Key,
+        /// The other.
+        #[n(2)]
+        shard: ShardId,
+    },
+}
+
+/// A prepared transaction: what a later leader has to know of it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Prepared {
+    /// The prepare timestamp.
+    #[n(0)]
+    pub at: Timestamp,
+    /// Its age.
+    #[n(1)]
+    pub age: Age,
+    /// Whose group decides.
+    #[n(2)]
+    pub coordinator: ShardId,
+    /// What it will have written here.
+    #[n(3)]
+    pub writes: Vec<Write>,
+    /// What it holds here, shared or not (Trap A.5-8).
+    #[n(4)]
+    pub locks: Vec<(KeyRange, Lock)>,
+}
+
+impl Prepared {
+    /// Whether it writes into a range.
+    pub fn writes_into(&self, range: &KeyRange) -> bool {
+        self.writes.iter().any(|write| range.contains(&write.key))
+    }
+}
+
+/// A commit that was decided here and that participants have to be told of.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Decision {
+    /// The commit timestamp.
+    #[n(0)]
+    pub at: Timestamp,
+    /// Who was prepared.
+    #[n(1)]
+    pub participants: Vec<ShardId>,
 }
 
 /// An entry that cannot be read: another format, or not ours.
@@ -41,7 +132,7 @@ impl Agreed {
     /// As a payload.
     pub fn encode(&self) -> Payload {
         let mut bytes = vec![FORMAT];
-        minicbor::encode(self, &mut bytes).expect("a vector takes everything");
+        minicbor::encode(self, &mut bytes).expect("invariant: writing to memory cannot fail");
         Payload(bytes.into())
     }
 
@@ -51,6 +142,116 @@ impl Agreed {
             None => Ok(None),
             Some((&FORMAT, rest)) => minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string())),
             Some((format, _)) => Err(Damaged(format!("format {format} is newer than {FORMAT}"))),
+        }
+    }
+
+    /// Its timestamp; the ceiling of one that has it. Nothing below it is issued any more.
+    pub fn newest(&self) -> Timestamp {
+        match self {
+            Agreed::Commit { at, .. } | Agreed::Forget { at, .. } | Agreed::Split { at, .. } => *at,
+            Agreed::Ceiling { at, through } => through.unwrap_or(*at).max(*at),
+            Agreed::Prepare { prepared, .. } => prepared.at,
+            Agreed::Outcome { at, .. } => at.unwrap_or_default(),
+        }
+    }
+}
+
+/// What a shard must not lose of what was agreed, beside the versions: rows of its own ([`local`]), so that whatever carries versions carries it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Transactions that are prepared here.
+    pub prepared: BTreeMap<TransactionId, Prepared>,
+    /// Decisions that are not in every participant's log, as far as is known here.
+    pub decisions: BTreeMap<TransactionId, Decision>,
+    /// Whoever leads next issues above this.
+    pub ceiling: Timestamp,
+}
+
+const PREPARED: u8 = b'p';
+const DECISION: u8 = b'd';
+const CEILING: u8 = b'c';
+
+fn row(shard: ShardId, kind: u8, of: Option<TransactionId>, value: Option<Vec<u8>>) -> Write {
+    let mut name = vec![kind];
+    if let Some(TransactionId { node, incarnation, number }) = of {
+        name.extend([node.to_be_bytes(), incarnation.to_be_bytes()].concat());
+        name.extend(number.to_be_bytes());
+    }
+    Write { key: local::recipe(shard.0, &name), value: value.map(Value::from) }
+}
+
+fn bytes<T: Encode<()>>(what: &T) -> Option<Vec<u8>> {
+    Some(minicbor::to_vec(what).expect("invariant: writing to memory cannot fail"))
+}
+
+impl Rows {
+    /// The row of a prepared transaction, or that it is none any more.
+    pub fn of_prepared(shard: ShardId, transaction: TransactionId, prepared: Option<&Prepared>) -> Write {
+        row(shard, PREPARED, Some(transaction), prepared.and_then(bytes))
+    }
+
+    /// The row of a decision, or that everybody has it.
+    pub fn of_decision(shard: ShardId, transaction: TransactionId, decision: Option<&Decision>) -> Write {
+        row(shard, DECISION, Some(transaction), decision.and_then(bytes))
+    }
+
+    /// The row of the ceiling.
+    pub fn of_ceiling(shard: ShardId, ceiling: Timestamp) -> Write {
+        row(shard, CEILING, None, Some(ceiling.to_be_bytes().to_vec()))
+    }
+
+    /// Reads a shard's rows.
+    pub fn read(shard: ShardId, rows: &[(Key, Value)]) -> Result<Rows, Damaged> {
+        let mut all = Rows::default();
+        let prefix = local::recipe(shard.0, b"").len();
+        let damaged = |key: &Key| Damaged(format!("a row of shard {} about itself: {key:?}", shard.0));
+        let transaction = |name: &[u8]| {
+            let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
+            let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
+            Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
+        };
+        for (key, value) in rows {
+            let (kind, name) = key.get(prefix..).and_then(|name| name.split_first()).ok_or_else(|| damaged(key))?;
+            let mut take = || {
+                match *kind {
+                    PREPARED => drop(all.prepared.insert(transaction(name)?, minicbor::decode(value).ok()?)),
+                    DECISION => drop(all.decisions.insert(transaction(name)?, minicbor::decode(value).ok()?)),
+                    CEILING => all.ceiling = Timestamp::from_be_bytes(value[..].try_into().ok()?),
+                    _ => return None,
+                }
+                Some(())
+            };
+            take().ok_or_else(|| damaged(key))?;
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back_and_garbage_is_an_error() {
+        let at = Timestamp { nanos: 7, logical: 0, issuer: 1 };
+        let transaction = TransactionId { node: 1, incarnation: 2, number: 3 };
+        let age = Age { began_ns: 1, node: 1, number: 3 };
+        let prepared = Prepared { at, age, coordinator: ShardId(4), writes: Vec::new(), locks: Vec::new() };
+        let decision = Decision { at, participants: vec![ShardId(5)] };
+        let shard = ShardId(9);
+        let writes = [
+            Rows::of_prepared(shard, transaction, Some(&prepared)),
+            Rows::of_decision(shard, transaction, Some(&decision)),
+            Rows::of_ceiling(shard, at),
+        ];
+        let rows: Vec<(Key, Value)> = writes.into_iter().map(|write| (write.key, write.value.unwrap())).collect();
+        let read = Rows::read(shard, &rows).unwrap();
+        assert_eq!(read.prepared, [(transaction, prepared)].into());
+        assert_eq!((read.decisions, read.ceiling), ([(transaction, decision)].into(), at));
+        for (key, value) in rows {
+            let cut = Value::from(&value[..value.len() - 1]);
+            assert!(Rows::read(shard, &[(key.clone(), cut)]).is_err());
+            assert!(Rows::read(shard, &[(local::recipe(9, b"?"), value)]).is_err());
         }
     }
 }

@@ -1,13 +1,16 @@
 //! One member: the switchboard between its group and, when it leads, the lock table.
 
-use super::Agreed;
 use super::leadership::Workload;
+use super::snapshots::Snapshot;
+use super::splits::Splitting;
+use super::two_phase::{Collected, Collecting, Debt, InDoubt};
+use super::{Agreed, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
-use meridian_machine::{Address, Machine, NodeId, Outbox, Position};
-use meridian_mvcc::{KeyRange, Write};
+use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
+use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Record, Restored, Term};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId};
+use meridian_txn::locking::{Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,6 +29,9 @@ pub enum Message {
     /// Between members: everything at or below was shown by a leader. A fact, whoever says it and whenever it arrives.
     #[n(3)]
     Shown(#[n(0)] Timestamp),
+    /// Between the leaders of a transaction's shards.
+    #[n(4)]
+    Between(#[n(0)] Between),
 }
 
 /// What a replica waits for.
@@ -43,6 +49,10 @@ pub enum Timer {
     Close,
     /// Transactions that are under way have had time to end.
     HandOver,
+    /// The same, for a split.
+    Split,
+    /// A look at what is prepared, and at decisions that are not told to all.
+    Resolve,
 }
 
 /// A read that is to be answered with [`Reply::Rows`].
@@ -79,6 +89,21 @@ pub enum Effect {
         index: Index,
         /// Its term.
         term: Term,
+        /// The timestamp was chosen by another shard: there may be later ones here already.
+        decided_elsewhere: bool,
+    },
+    /// From a key on the keys are another shard's, which is born here with what stands here of them; before anything that follows in the outbox.
+    Divide {
+        /// The timestamp of the split.
+        at: Timestamp,
+        /// The first key of the other shard.
+        key: Key,
+        /// The other shard.
+        shard: ShardId,
+        /// The entry's place in the log.
+        index: Index,
+        /// Its term.
+        term: Term,
     },
     /// Read, and answer.
     Serve(Serve),
@@ -110,6 +135,8 @@ pub(super) struct Live {
     pub(super) doomed: Option<Conflict>,
     /// Its newest question: what is older and arrives later is not answered.
     pub(super) newest: u64,
+    /// Votes of other shards that came before the commit, for which this one coordinates.
+    pub(super) votes: Vec<(ShardId, NodeId, Vote)>,
 }
 
 pub(super) struct Pending {
@@ -117,8 +144,17 @@ pub(super) struct Pending {
     pub(super) request: Request,
     /// Of a commit: how many of its keys are locked.
     pub(super) locked: usize,
-    /// Of a commit: when its timestamp was drawn, by the boot clock.
+    /// Of a commit or a prepare: its timestamp, and when that was drawn, by the boot clock.
+    pub(super) at: Timestamp,
     pub(super) drawn_ns: u64,
+    /// Of a commit that coordinates: the votes.
+    pub(super) votes: Option<Collected>,
+}
+
+impl Pending {
+    pub(super) fn new(from: Address, request: Request) -> Pending {
+        Pending { from, request, locked: 0, at: Timestamp::ZERO, drawn_ns: 0, votes: None }
+    }
 }
 
 /// An agreed commit whose timestamp has not surely passed.
@@ -130,6 +166,8 @@ pub(super) struct Passing {
     /// By the boot clock.
     pub(super) drawn_ns: u64,
     pub(super) agreed_ns: u64,
+    /// Who waits for the outcome elsewhere.
+    pub(super) votes: Option<Collected>,
 }
 
 /// How many outcomes are remembered for requests that are repeated.
@@ -137,15 +175,60 @@ const OUTCOMES: usize = 10_000;
 /// Attempts that are remembered although they hold nothing here.
 const IDLE_ATTEMPTS: usize = 10_000;
 
-/// A member of a database's group.
+/// What a member finds of itself in the store.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// Which keys the shard has.
+    pub bounds: KeyRange,
+    /// What it became from which key on, where it was split.
+    pub children: Vec<(Key, ShardId)>,
+    /// Its own rows.
+    pub rows: Rows,
+    /// The newest timestamp that was agreed.
+    pub agreed: Timestamp,
+}
+
+impl Kept {
+    /// From what the store says: which keys, what parts of it became, its rows, and the newest timestamp.
+    pub fn new(
+        shard: u32,
+        bounds: KeyRange,
+        children: Vec<(u32, KeyRange)>,
+        rows: &[(Key, Value)],
+        agreed: Timestamp,
+    ) -> Result<Kept, Damaged> {
+        let children = children.into_iter().map(|(child, keys)| (keys.start, ShardId(child))).collect();
+        Ok(Kept { bounds, children, rows: Rows::read(ShardId(shard), rows)?, agreed })
+    }
+}
+
+/// The most shards, ever, of a database, and the highest number of a node: together they are a timestamp's issuer.
+pub const MOST: u32 = 1 << 16;
+
+/// Issuers of one node's shards are told apart, so that a timestamp is unique (I2).
+fn issuer(node: NodeId, shard: ShardId, floor: Timestamp) -> Issuer {
+    assert!(node.0 < MOST && shard.0 < MOST, "invariant: numbers are checked where they are given out");
+    Issuer::above((shard.0 << 16) | node.0, floor)
+}
+
+/// A member of a shard's group.
 pub struct Replica {
     pub(super) group: Group,
     pub(super) me: NodeId,
+    pub(super) database: DatabaseId,
+    pub(super) shard: ShardId,
+    /// Which keys the shard has, and from which key on others have what it had.
+    pub(super) bounds: KeyRange,
+    pub(super) children: BTreeMap<Key, ShardId>,
     /// The newest timestamp in the log as far as it is agreed, and in it at all as far as this leader put it there.
     pub(super) issuer: Issuer,
-    /// The newest commit or floor that is agreed.
+    /// The newest timestamp that is agreed, and the ceiling: whoever leads next issues above both.
     pub(super) agreed: Timestamp,
+    pub(super) ceiling: Timestamp,
+    /// The newest commit that may be shown: nothing at or below it will appear any more, but for what is prepared.
     pub(super) visible: Timestamp,
+    /// The newest outcome that was installed. It may be above commits that are not visible yet.
+    pub(super) late: Timestamp,
     /// Everything at or below was shown by some leader, as far as this member has heard; and what of that it has told the others.
     pub(super) shown: Timestamp,
     pub(super) told: Timestamp,
@@ -173,9 +256,27 @@ pub struct Replica {
     /// Agreed; in commit wait. Timestamps grow.
     pub(super) passing: VecDeque<Passing>,
     /// Snapshots that wait until everything at or below them is visible.
-    pub(super) snapshots: Vec<(Timestamp, Address, Request)>,
-    /// Promised as snapshots; not agreed yet.
+    pub(super) snapshots: Vec<Snapshot>,
+    /// This leader issues nothing at or below any more.
     pub(super) floor: Timestamp,
+    /// A ceiling is wanted that is at least so high; one is being agreed on.
+    pub(super) wanted_ceiling: Option<u64>,
+    pub(super) raising: bool,
+    /// What is prepared here, whoever leads.
+    pub(super) prepared: BTreeMap<TransactionId, InDoubt>,
+    /// What was decided here and is not in every participant's log, as far as is known, whoever leads.
+    pub(super) debts: BTreeMap<TransactionId, Debt>,
+    /// Commits that wait for votes.
+    pub(super) collecting: BTreeMap<TransactionId, Collecting>,
+    /// Attempts that have only read here, and want to vote; and those that have, with the bound of their commit timestamps.
+    pub(super) would_vote: Vec<Pending>,
+    pub(super) readers: BTreeMap<TransactionId, Timestamp>,
+    /// The timer for what is prepared or owed is armed.
+    pub(super) resolving: bool,
+    /// When [`Timer::CommitWait`] is due at the latest, as far as this step has found.
+    pub(super) wake_ns: Option<u64>,
+    /// The shard is about to be split.
+    pub(super) splitting: Option<Splitting>,
     pub(super) outcomes: BTreeMap<TransactionId, Timestamp>,
     /// The remembered outcomes and their terms, oldest first.
     pub(super) remembered: VecDeque<(TransactionId, Term)>,
@@ -208,34 +309,41 @@ pub fn newest(records: &[Record]) -> Timestamp {
         Record::Standing { .. } | Record::Base { .. } => &[],
     });
     let at = |entry: &Entry| match Agreed::decode(&entry.payload) {
-        Ok(Some(Agreed::Commit { at, .. } | Agreed::Floor { at })) => at,
+        Ok(Some(agreed)) => agreed.newest(),
         Ok(None) | Err(_) => Timestamp::ZERO,
     };
     entries.map(at).max().unwrap_or_default()
 }
 
 impl Replica {
-    /// A member, new or restored. `agreed` is the newest commit timestamp that the world has stored.
+    /// A member, new or restored.
     pub fn new(
         config: Config,
         seed: u64,
         restored: Restored,
-        agreed: Timestamp,
+        kept: Kept,
         now: Reading,
         out: &mut Outbox<Replica>,
     ) -> Replica {
-        let me = config.me;
+        let (me, database, shard) = (config.me, config.database, config.shard);
+        let agreed = kept.agreed;
         let applied = (restored.applied, restored.applied_term);
-        let (base, kept) = restored.log();
+        let (base, log) = restored.log();
         let mut events = VecDeque::new();
         let group = out.lend(|out| Group::new(config, seed, restored, now, out), |e| embed(e, &mut events));
         assert!(events.is_empty(), "a member is told nothing at its birth");
         let mut replica = Replica {
             group,
             me,
-            issuer: Issuer::above(me.0, agreed),
+            database,
+            shard,
+            bounds: KeyRange::default(),
+            children: BTreeMap::new(),
+            issuer: issuer(me, shard, agreed),
             agreed,
+            ceiling: Timestamp::ZERO,
             visible: Timestamp::ZERO,
+            late: Timestamp::ZERO,
             shown: Timestamp::ZERO,
             told: Timestamp::ZERO,
             telling: false,
@@ -254,12 +362,44 @@ impl Replica {
             passing: VecDeque::new(),
             snapshots: Vec::new(),
             floor: Timestamp::ZERO,
+            wanted_ceiling: None,
+            raising: false,
+            prepared: BTreeMap::new(),
+            debts: BTreeMap::new(),
+            collecting: BTreeMap::new(),
+            would_vote: Vec::new(),
+            readers: BTreeMap::new(),
+            resolving: false,
+            wake_ns: None,
+            splitting: None,
             outcomes: BTreeMap::new(),
             remembered: VecDeque::new(),
             forgotten: Term(0),
         };
-        replica.recall(applied, base, &kept);
+        replica.take(kept);
+        replica.recall(applied, base, &log);
         replica
+    }
+
+    /// Goes on from what the store has.
+    fn take(&mut self, kept: Kept) {
+        let Kept { bounds, children, rows, agreed } = kept;
+        self.agreed = self.agreed.max(agreed);
+        self.ceiling = self.ceiling.max(rows.ceiling);
+        self.bounds = bounds;
+        self.children.extend(children);
+        self.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
+        self.debts = rows.decisions.into_iter().map(|(who, decision)| (who, Debt::new(decision))).collect();
+    }
+
+    /// An issuer above everything that was agreed.
+    pub(super) fn issuer_above(&self, floor: Timestamp) -> Issuer {
+        issuer(self.me, self.shard, floor)
+    }
+
+    /// A member of another shard of this database.
+    pub(super) fn seat(&self, node: NodeId, shard: ShardId) -> Address {
+        Address::replica(node, self.database, shard)
     }
 
     /// Learns again what applied entries that are still in the log have said. The group does not tell them a second time.
@@ -272,12 +412,11 @@ impl Replica {
             }
             next.0 += 1;
             match Agreed::decode(&entry.payload) {
-                Ok(Some(Agreed::Commit { at, transaction, .. })) => {
-                    self.agreed = self.agreed.max(at);
-                    self.remember(transaction, at, entry.term);
+                Ok(Some(Agreed::Commit { at, transaction, .. } | Agreed::Outcome { at: Some(at), transaction })) => {
+                    self.remember(transaction, at, entry.term)
                 }
-                Ok(Some(Agreed::Floor { at })) => self.agreed = self.agreed.max(at),
-                Ok(None) | Err(_) => {} // What cannot be read stopped the node when it was agreed on.
+                // The store has the rest. What cannot be read stopped the node when it was agreed on.
+                Ok(_) | Err(_) => {}
             }
         }
         if next <= applied.0 {
@@ -304,6 +443,16 @@ impl Replica {
     /// The lock table, to look at.
     pub fn locks(&self) -> &LockTable {
         &self.locks
+    }
+
+    /// Which keys the shard has.
+    pub fn bounds(&self) -> &KeyRange {
+        &self.bounds
+    }
+
+    /// How many transactions are prepared here or were decided here and not told to all.
+    pub fn unresolved(&self) -> usize {
+        self.prepared.len() + self.debts.len()
     }
 
     /// Whether it leads and serves.
@@ -334,16 +483,16 @@ impl Replica {
         result
     }
 
-    /// A snapshot through an entry was stored; the newest commit in it.
+    /// A copy of the shard through an entry was stored.
     pub fn snapshot_installed(
         &mut self,
         now: Reading,
         index: Index,
         term: Term,
-        agreed: Timestamp,
+        kept: Kept,
         out: &mut Outbox<Replica>,
     ) {
-        self.agreed = self.agreed.max(agreed);
+        self.take(kept);
         self.forgotten = self.forgotten.max(term);
         self.with_group(now, out, |group, out| group.install_snapshot(now, index, term, out));
         self.finish(now, out);
@@ -362,6 +511,7 @@ impl Machine for Replica {
                 self.with_group(now, out, |group, out| group.on_message(now, from, message, out));
             }
             Message::Ask(request) => self.on_ask(now, from, request, out),
+            Message::Between(between) => self.on_between(now, from, between, out),
             Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
             Message::Shown(_) | Message::Answer(_) => return, // Not for this member.
         }
@@ -371,9 +521,10 @@ impl Machine for Replica {
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
             Timer::Group(timer) => self.with_group(now, out, |group, out| group.on_timer(now, timer, out)),
-            Timer::CommitWait | Timer::HandOver => {}
+            Timer::CommitWait | Timer::HandOver | Timer::Split => {}
             Timer::Workload => self.look_at_workload(now, out),
             Timer::Close => self.tell_shown(out),
+            Timer::Resolve => self.resolve(now, out),
             Timer::Idle => {
                 let victims = self.locks.idle_victims(now.boot_ns);
                 self.judge(now, victims, out);

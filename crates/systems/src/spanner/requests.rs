@@ -1,12 +1,11 @@
-//! What coordinators ask of a leader: locks, reads, commits, snapshots; and who has to wait or to give way.
+//! What sessions ask of a leader: locks, reads, commits, prepares; and who has to wait or to give way.
 
-use super::Agreed;
-use super::replica::{Effect, Live, Message, Pending, Replica, Serve};
+use super::replica::{Live, Message, Pending, Replica};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict};
+use meridian_txn::locking::{Ask, Reply, Request, Spent, Ticket, TransactionId, Verdict};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
@@ -26,6 +25,10 @@ impl Replica {
             self.count(now, from.node, 1, out);
         }
         match &request.ask {
+            Ask::Read { range, .. } | Ask::Snapshot { range, .. } if !self.bounds.contains_range(range) => {
+                self.say_moved(from, &request, out);
+            }
+            Ask::Read { .. } if self.parks(from, &request) => {}
             // A new attempt goes to whoever is to lead: that will be a moment from now.
             Ask::Read { .. }
                 if request.footing.is_none()
@@ -35,32 +38,17 @@ impl Replica {
                 let leader = self.workload.heir.map(|(heir, _)| heir.0);
                 out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
             }
+            Ask::Abort if self.collecting.contains_key(&transaction) => {
+                self.abort_collecting(now, transaction, Conflict::RolledBack, out);
+            }
+            // Its coordinator decides.
+            Ask::Abort if self.coordinator_of(transaction).is_some() || self.readers.contains_key(&transaction) => {}
             Ask::Abort => {
                 self.live.remove(&transaction);
                 self.forget(now, transaction, out);
             }
-            Ask::Snapshot { at, .. } => {
-                let at = match at {
-                    None => self.visible,
-                    Some(at) => *at,
-                };
-                if at.nanos > now.interval.latest && at > self.visible {
-                    // To promise the future would push every commit's timestamp, and its wait, out to there.
-                    return out.send(from, Message::Answer(Reply::Unknown { id }));
-                }
-                if at > self.floor.max(self.issuer.last()).max(self.agreed) {
-                    sometimes!("a snapshot above every commit is promised");
-                    self.floor = at;
-                    self.issuer.observe(at);
-                    self.group.use_timestamp(at.nanos);
-                    if broken(Rule::FloorNotAgreed) {
-                        self.agreed = at;
-                    } else {
-                        self.propose(&Agreed::Floor { at });
-                    }
-                }
-                self.snapshots.push((at, from, request));
-            }
+            Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
+            Ask::Split { .. } => self.on_split(now, from, &request, out),
             Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
             Ask::Withdraw => {
                 if let Some(live) = self.live.get_mut(&transaction).filter(|live| live.newest < id) {
@@ -68,13 +56,14 @@ impl Replica {
                     self.withdraw(now, transaction, out);
                 }
             }
-            Ask::Read { .. } | Ask::Commit { .. } if self.repeats(now, from, &request, out) => {
+            Ask::Prepare { coordinator, .. } if self.has_voted(from, transaction, id, *coordinator, out) => {}
+            Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. } if self.repeats(now, from, &request, out) => {
                 self.locks.touch(now.boot_ns, transaction);
             }
             Ask::Read { range, lock, .. } => {
                 let (range, lock) = (range.clone(), *lock);
                 if self.admit(from, &request, out) {
-                    self.acquire(now, Pending { from, request, locked: 0, drawn_ns: 0 }, range, lock, out);
+                    self.acquire(now, Pending::new(from, request), range, lock, out);
                 }
             }
             Ask::Commit { .. } => {
@@ -96,7 +85,12 @@ impl Replica {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
                 if self.admit(from, &request, out) {
-                    self.lock_writes(now, Pending { from, request, locked: 0, drawn_ns: 0 }, out);
+                    self.lock_writes(now, Pending::new(from, request), out);
+                }
+            }
+            Ask::Prepare { .. } => {
+                if self.admit(from, &request, out) {
+                    self.lock_writes(now, Pending::new(from, request), out);
                 }
             }
         }
@@ -116,7 +110,9 @@ impl Replica {
             return true;
         }
         let same = |pending: &Pending| pending.request.transaction == request.transaction;
-        let under_way = self.agreeing.values_mut().chain(&mut self.ready).chain(self.pending.values_mut());
+        let votes = self.collecting.values_mut().map(|collecting| &mut collecting.pending);
+        let drawn = self.agreeing.values_mut().chain(&mut self.ready).chain(&mut self.would_vote);
+        let under_way = drawn.chain(votes).chain(self.pending.values_mut());
         for pending in under_way.filter(|pending| same(pending)) {
             if pending.request.ask == request.ask {
                 sometimes!("a question is asked again while it waits");
@@ -155,7 +151,8 @@ impl Replica {
             }
             (None, None) => {
                 self.births += 1;
-                self.live.insert(request.transaction, Live { birth: self.births, doomed: None, newest });
+                let votes = Vec::new();
+                self.live.insert(request.transaction, Live { birth: self.births, doomed: None, newest, votes });
                 None
             }
             (_, Some(live)) => {
@@ -164,16 +161,22 @@ impl Replica {
             }
         };
         if let Some(why) = why {
-            out.send(from, Message::Answer(Reply::Aborted { id: request.id, why }));
+            self.refuse(&Pending::new(from, request.clone()), why, out);
             return false;
         }
         true
     }
 
-    /// Locks a commit's keys one after the other; a loop, because there may be millions.
+    /// Locks the keys of a commit, or of a prepare, one after the other; a loop, because there may be millions.
     pub(super) fn lock_writes(&mut self, now: Reading, mut pending: Pending, out: &mut Outbox<Replica>) {
         let (who, age) = (pending.request.transaction, pending.request.age);
-        let Ask::Commit { writes } = &pending.request.ask else { unreachable!("only commits lock writes") };
+        let (Ask::Commit { writes, .. } | Ask::Prepare { writes, .. }) = &pending.request.ask else {
+            unreachable!("only those lock writes")
+        };
+        if writes.iter().any(|write| !self.bounds.contains(&write.key)) {
+            // Its locks stood on keys that were here: a split has ended it, or somebody made a mistake.
+            return self.judge_unplaced(now, pending, out);
+        }
         while let Some(write) = writes.get(pending.locked) {
             let range = KeyRange::point(write.key.clone());
             self.next_ticket += 1;
@@ -185,12 +188,18 @@ impl Replica {
             }
             pending.locked += 1;
         }
+        match &pending.request.ask {
+            Ask::Prepare { .. } => return self.prepare(pending, out),
+            Ask::Commit { participants, .. } if !participants.is_empty() => return self.collect(now, pending, out),
+            _ => {}
+        }
         let leads = broken(Rule::LeaseUncheckedAtCommit)
             || self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
-        if pending.locked == 0 && leads {
+        let as_of = if pending.locked == 0 && leads { self.as_of(now) } else { None };
+        if let Some(at) = as_of {
             // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
-            // what stood at `visible`: nothing has to be agreed on.
-            let (id, at) = (pending.request.id, self.visible);
+            // what stands here now: nothing has to be agreed on.
+            let id = pending.request.id;
             out.send(pending.from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
             self.live.remove(&who);
             self.remember(who, at, self.group.term());
@@ -201,6 +210,22 @@ impl Replica {
         }
         self.locks.committing(who);
         self.ready.push_back(pending);
+    }
+
+    /// The timestamp of what stands here now, at or above everything that was acknowledged anywhere; if it can be had for nothing.
+    fn as_of(&mut self, now: Reading) -> Option<Timestamp> {
+        let shown = self.visible.max(self.late);
+        if self.bounds == KeyRange::all() {
+            return Some(shown);
+        }
+        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO }.max(shown);
+        self.promise(now, present).then_some(present)
+    }
+
+    fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
+        let who = pending.request.transaction;
+        self.refuse(&pending, Conflict::Moved, out);
+        self.judge(now, vec![Verdict::Victim(who, None, Conflict::Moved)], out);
     }
 
     pub(super) fn acquire(
@@ -259,10 +284,15 @@ impl Replica {
                     }
                     if let Some(pending) = ticket.and_then(|ticket| self.pending.remove(&ticket)) {
                         sometimes!("a transaction that waits is wounded");
-                        let id = pending.request.id;
-                        out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
+                        self.refuse(&pending, why.clone(), out);
                     }
+                    self.abort_collecting(now, victim, why, out);
                     self.forget(now, victim, out);
+                }
+                Verdict::Wound(prepared, why) => {
+                    if let Some(coordinator) = self.coordinator_of(prepared) {
+                        self.forward_wound(prepared, coordinator, why, out);
+                    }
                 }
             }
         }
@@ -270,38 +300,15 @@ impl Replica {
 
     /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
     pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
-        let committing = self.agreeing.values().chain(&self.ready).any(|p| p.request.transaction == transaction)
-            || self.passing.iter().any(|passing| passing.transaction == transaction);
+        let under_way = self.agreeing.values().chain(&self.ready).chain(&self.would_vote);
+        let committing = under_way.into_iter().any(|pending| pending.request.transaction == transaction)
+            || self.passing.iter().any(|passing| passing.transaction == transaction)
+            || self.prepared.contains_key(&transaction)
+            || self.readers.contains_key(&transaction);
         if !committing {
             self.pending.retain(|_, pending| pending.request.transaction != transaction);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
         }
-    }
-
-    pub(super) fn serve(
-        &self,
-        to: Address,
-        request: &Request,
-        at: Timestamp,
-        deadline: Option<u64>,
-        out: &mut Outbox<Replica>,
-    ) {
-        let (Ask::Read { range, reverse, limit_rows, .. } | Ask::Snapshot { range, reverse, limit_rows, .. }) =
-            &request.ask
-        else {
-            unreachable!("only reads are served")
-        };
-        let birth = self.live.get(&request.transaction).map_or(0, |live| live.birth);
-        out.act(Effect::Serve(Serve {
-            reply_to: to,
-            id: request.id,
-            footing: Footing { term: self.group.term().0, birth },
-            at,
-            range: range.clone(),
-            reverse: *reverse,
-            limit_rows: *limit_rows,
-            deadline,
-        }));
     }
 }

@@ -6,22 +6,27 @@
 //!
 //! It is `async` and knows no executor: all it wants of its node is a [`Site`], so that sockets and the simulator run the same coordinator.
 //!
+//! A database may have several shards: each read goes to the one that has the keys, as far as this node knows, and is told if that is another by now.
+//!
 //! Invariants:
 //! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are gone.
 //! 2. A commit names the leadership that holds its locks; one that only writes locks its first key to learn it. So a commit may be
 //!    asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
-//! 4. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
+//! 4. A read-only transaction that may see more than one shard reads at `now.latest`: the newest commit of one shard says nothing of another's (§4.1.4).
+//! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
-use super::{Ask, Footing, Heard, Reply, Request, Site, Spent, TransactionId};
+use super::{Ask, Footing, Heard, Reply, Request, Seat, Site, TransactionId};
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Timings,
     Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
-use meridian_machine::{NodeId, sometimes};
+use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a session looks for a leader that answers.
@@ -29,8 +34,8 @@ pub const PATIENCE_NS: u64 = 10_000_000_000;
 /// After so long a question is asked again: it, or its answer, may be lost.
 pub const ONE_TRY_NS: u64 = 1_000_000_000;
 /// A node that is connected but did not answer so many times is taken for one that does not lead.
-const TRIES: u32 = 3;
-const PAUSE_NS: u64 = 20_000_000;
+pub(super) const TRIES: u32 = 3;
+pub(super) const PAUSE_NS: u64 = 20_000_000;
 
 /// A database whose transactions lock, from this node.
 pub struct Gateway<S> {
@@ -38,7 +43,7 @@ pub struct Gateway<S> {
 }
 
 impl<S: Site> Gateway<S> {
-    /// The door to a shard.
+    /// The door to a database.
     pub fn new(site: S) -> Self {
         Gateway { site: Arc::new(site) }
     }
@@ -47,52 +52,62 @@ impl<S: Site> Gateway<S> {
     pub fn site(&self) -> &S {
         &self.site
     }
-}
 
-impl<S: Site> Database for Gateway<S> {
-    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
-        let (node, incarnation) = self.site.here();
-        let slot = self.site.readable();
-        // Sampled after the slot was loaded: a lease that holds now held then.
-        let now = self.site.now();
-        let leads = now.interval.latest < slot.until;
-        let read_at = match how.mode {
-            Mode::ReadWrite => None,
-            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
-            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) if at.nanos > now.interval.latest => {
-                return Box::pin(std::future::ready(Err(Failure::InFuture { now: now.interval })));
-            }
-            Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
-            Mode::ReadOnly(ReadAt::AtLeast(_)) if leads => Some(slot.through),
-            // If nothing of that is at hand: the present, at the leader.
-            Mode::ReadOnly(ReadAt::AtLeast(at)) => Some(slot.closed).filter(|closed| *closed >= at),
-        };
-        let number = self.site.new_number();
-        let here = |at: Timestamp| (leads && at <= slot.through) || at <= slot.closed;
-        let local = read_at.is_some_and(here);
-        if local && leads {
-            self.site.reads_alone();
-        }
-        if local && !leads {
-            sometimes!("a snapshot is read where nobody leads");
-        }
-        let transaction = Session {
+    fn session(&self, mode: Mode, age: Option<Age>, began: Interval, read_at: Option<Timestamp>) -> Session<S> {
+        let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
+        Session {
             site: Arc::clone(&self.site),
-            mode: how.mode,
+            mode,
             transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
-            age: how.age.unwrap_or(Age { began_ns: now.interval.latest, node: node.0, number }),
-            began: now.interval,
-            local,
+            age: age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
+            began,
+            local: None,
             read_at,
-            footing: None,
-            questions: 0,
-            leader: None,
+            questions: AtomicU64::new(0),
+            parts: BTreeMap::new(),
             writes: Buffer::default(),
             aborted: None,
             lock_timeout: None,
             timings: None,
+        }
+    }
+
+    /// Makes the keys from one on another shard's. Asked again after it was done, it is done. `shard` is a number that nobody else was given.
+    pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
+        let now = self.site.now();
+        let session = self.session(Mode::ReadWrite, None, now.interval, None);
+        Box::pin(async move { session.split(at, shard).await })
+    }
+}
+
+impl<S: Site> Database for Gateway<S> {
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        // Before the slot is loaded: then a split that is not counted here is later than this transaction's beginning.
+        let one = self.site.has_one_shard();
+        let slot = self.site.readable(ShardId(0));
+        // Sampled after the slot was loaded: a lease that holds now held then.
+        let now = self.site.now();
+        let leads = now.interval.latest < slot.until;
+        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
+        let read_at = match how.mode {
+            Mode::ReadWrite => None,
+            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) if at.nanos > now.interval.latest => {
+                return Box::pin(std::future::ready(Err(Failure::InFuture { now: now.interval })));
+            }
+            Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+            Mode::ReadOnly(ReadAt::Now) if !one => Some(present),
+            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
+            Mode::ReadOnly(ReadAt::AtLeast(_)) if one && leads => Some(slot.through),
+            // If nothing of that is at hand: the present, at the leader.
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => {
+                Some(self.site.closed()).filter(|closed| *closed >= at).or((!one).then_some(present))
+            }
         };
-        Box::pin(std::future::ready(Ok(Box::new(transaction) as Box<dyn Transaction>)))
+        let mut session = self.session(how.mode, how.age, now.interval, read_at);
+        if one && let Some(at) = read_at {
+            session.look_here(ShardId(0), at);
+        }
+        Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn Transaction>)))
     }
 }
 
@@ -103,50 +118,83 @@ fn of_store(error: StoreError) -> Failure {
     }
 }
 
-struct Session<S: Site> {
-    site: Arc<S>,
+/// What an attempt has in one shard.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    /// Who holds its locks.
+    pub(super) leader: Option<NodeId>,
+    /// What they stand on.
+    pub(super) footing: Option<Footing>,
+}
+
+pub(super) struct Session<S: Site> {
+    pub(super) site: Arc<S>,
     mode: Mode,
-    transaction: TransactionId,
-    age: Age,
+    pub(super) transaction: TransactionId,
+    pub(super) age: Age,
     began: Interval,
     read_at: Option<Timestamp>,
-    /// Everything at or below the snapshot is installed here, and nothing more will appear.
-    local: bool,
-    /// What this attempt's locks stand on.
-    footing: Option<Footing>,
-    questions: u64,
-    /// Who holds this attempt's locks.
-    leader: Option<NodeId>,
-    writes: Buffer,
+    /// A shard of which everything at or below the snapshot is installed here, and nothing more will appear.
+    local: Option<ShardId>,
+    questions: AtomicU64,
+    /// The shards where it has locked something, or is about to.
+    pub(super) parts: BTreeMap<ShardId, Part>,
+    pub(super) writes: Buffer,
     aborted: Option<Conflict>,
     lock_timeout: Option<Duration>,
     /// Somebody wants to know where the time goes.
-    timings: Option<Arc<Timings>>,
+    pub(super) timings: Option<Arc<Timings>>,
 }
 
 impl<S: Site> Session<S> {
-    fn request(&mut self, ask: Ask) -> Request {
-        self.questions += 1;
-        Request { transaction: self.transaction, age: self.age, id: self.questions, footing: self.footing, ask }
+    pub(super) fn request(&self, footing: Option<Footing>, ask: Ask) -> Request {
+        let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
+        Request { transaction: self.transaction, age: self.age, id, footing, ask }
     }
 
-    fn boot_ns(&self) -> u64 {
+    pub(super) fn boot_ns(&self) -> u64 {
         self.site.now().boot_ns
     }
 
-    fn unavailable(&self) -> Failure {
+    fn unavailable(&self, shard: ShardId) -> Failure {
         if self.site.is_closed() {
             return Failure::Unavailable("this node is shutting down: begin again once it is back".into());
         }
-        let group = self.site.describe();
+        let group = self.site.describe(shard);
         Failure::Unavailable(format!("no leader of {group} answers: are a majority of its nodes up?"))
     }
 
+    /// Whether a snapshot of a shard can be read here, without asking anybody.
+    fn look_here(&mut self, shard: ShardId, at: Timestamp) -> bool {
+        if self.local == Some(shard) {
+            return true;
+        }
+        let slot = self.site.readable(shard);
+        let leads = self.site.now().interval.latest < slot.until;
+        let here = (leads && at <= slot.through) || at <= slot.closed;
+        if here {
+            self.local = Some(shard);
+        }
+        if here && leads {
+            self.site.reads_alone(shard);
+        }
+        if here && !leads {
+            sometimes!("a snapshot is read where nobody leads");
+        }
+        here
+    }
+
     /// Reads a chunk, and notes how long that took if anybody wants to know.
-    async fn read(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
-        let Some(timings) = self.timings.clone() else { return self.read_chunk(range, lock, reverse, limit).await };
+    pub(super) async fn read(
+        &mut self,
+        range: &KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
+        let Some(timings) = self.timings.clone() else { return self.read_part(range, lock, reverse, limit).await };
         let began_ns = timings.elapsed_ns();
-        let rows = self.read_chunk(range, lock, reverse, limit).await;
+        let rows = self.read_part(range, lock, reverse, limit).await;
         timings.note(|times| {
             times.reads += 1;
             times.reading_ns += timings.elapsed_ns() - began_ns;
@@ -154,69 +202,112 @@ impl<S: Site> Session<S> {
         rows
     }
 
-    /// Reads a chunk at the leader, under a lock or at a snapshot.
-    async fn read_chunk(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+    /// Reads a chunk of what one shard has of a range; what others have of it is left.
+    async fn read_part(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
+        let mut until = self.boot_ns() + PATIENCE_NS;
+        loop {
+            let (shard, bounds) =
+                if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+            let part = range.common(&bounds);
+            match self.read_chunk(shard, &part, (lock, reverse, limit), &mut until).await? {
+                Chunk::Moved => {
+                    sometimes!("a shard is asked for keys that it has no more");
+                    self.site.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+                Chunk::Rows(mut found) => {
+                    // What lies beyond the shard's keys is left, too.
+                    found.rest = match (found.rest, reverse) {
+                        (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
+                        (Some(rest), true) => Some(KeyRange { start: range.start.clone(), end: rest.end }),
+                        (None, false) if !bounds.reaches(range) => {
+                            bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
+                        }
+                        (None, true) if bounds.start > range.start => {
+                            Some(KeyRange { start: range.start.clone(), end: Some(bounds.start) })
+                        }
+                        (None, _) => None,
+                    };
+                    return Ok(found);
+                }
+            }
+        }
+    }
+
+    /// Reads a chunk at the leader, under a lock or at a snapshot.
+    async fn read_chunk(
+        &mut self,
+        shard: ShardId,
+        range: &KeyRange,
+        (lock, reverse, limit): (Lock, bool, usize),
+        until: &mut u64,
+    ) -> Result<Chunk, Failure> {
         let limit = limit.max(1);
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
         let site = Arc::clone(&self.site);
-        if self.local {
-            let at = self.read_at.unwrap_or(Timestamp::ZERO);
-            match site.scan(range, at, reverse, limit) {
-                Ok(chunk) => return Ok(Rows { rows: chunk.rows, rest: chunk.rest }),
-                Err(error) => self.elsewhere(error)?,
+        if let Some(at) = self.read_at.filter(|at| self.look_here(shard, *at)) {
+            match site.scan(shard, range, at, reverse, limit) {
+                Ok(chunk) => return Ok(Chunk::Rows(Rows { rows: chunk.rows, rest: chunk.rest })),
+                Err(error) => self.elsewhere(shard, error)?,
             }
         }
-        let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
+        let mut tries = 0;
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         // A snapshot takes no lock: it waits for a leader at most.
         let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
         let give_up = lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)));
         loop {
             let now = self.boot_ns();
+            let part = self.parts.get(&shard).copied().unwrap_or_default();
             if now >= give_up {
                 // Who waits behind this one need not wait for its ROLLBACK.
-                if let Some(node) = self.leader {
-                    let request = self.request(Ask::Withdraw);
-                    site.tell(node, request);
+                if let Some(node) = part.leader {
+                    let request = self.request(part.footing, Ask::Withdraw);
+                    site.tell(Seat { shard, node }, request);
                 }
                 return Err(Failure::LockTimeout);
             }
-            if now >= until || site.is_closed() {
-                return Err(self.unavailable());
+            if now >= *until || site.is_closed() {
+                return Err(self.unavailable(shard));
             }
             let ask = match self.mode {
                 Mode::ReadWrite => Ask::Read { range: range.clone(), lock, reverse, limit_rows },
                 Mode::ReadOnly(_) => Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows },
             };
-            let request = self.request(ask);
-            let node = self.leader.unwrap_or_else(|| site.leader());
-            let locks = self.mode == Mode::ReadWrite;
-            if locks && self.leader.replace(node) != Some(node) {
-                site.holds(node, self.transaction, self.age);
+            let request = self.request(part.footing, ask);
+            let node = part.leader.unwrap_or_else(|| site.leader(shard));
+            let (seat, locks) = (Seat { shard, node }, self.mode == Mode::ReadWrite);
+            if locks && part.leader != Some(node) {
+                self.parts.entry(shard).or_default().leader = Some(node);
+                site.holds(seat, self.transaction, self.age);
             }
-            let withdraw = locks.then(|| Request { id: request.id + 1, ask: Ask::Withdraw, ..request });
-            let waiting = Waiting { site: &*site, node, withdraw };
-            let heard = site.ask(node, request, (now + ONE_TRY_NS).min(give_up)).await;
+            // Its number comes after this question's, and before the next one's.
+            let withdraw = locks.then(|| self.request(part.footing, Ask::Withdraw));
+            let waiting = Waiting { site: &*site, seat, withdraw };
+            let heard = site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await;
             waiting.end();
             match heard {
                 None if self.boot_ns() >= give_up => {}
-                Some(Heard::Waits) => (until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
+                Some(Heard::Waits) => (*until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
                 Some(Heard::Reply(Reply::Rows { footing, at, rows, rest, .. })) => {
-                    self.note(footing, at);
-                    return Ok(Rows { rows, rest });
+                    self.note(shard, footing, at);
+                    return Ok(Chunk::Rows(Rows { rows, rest }));
                 }
-                Some(Heard::Read { footing, at, deadline }) => {
-                    let chunk = site.scan(range, at, reverse, limit).map_err(of_store)?;
-                    let latest = site.now().interval.latest;
-                    if deadline.is_none_or(|deadline| latest < deadline) {
-                        self.note(footing, at);
-                        return Ok(Rows { rows: chunk.rows, rest: chunk.rest });
+                Some(Heard::Read { footing, at, deadline }) => match site.scan(shard, range, at, reverse, limit) {
+                    Ok(chunk) => {
+                        let latest = site.now().interval.latest;
+                        if deadline.is_none_or(|deadline| latest < deadline) {
+                            self.note(shard, footing, at);
+                            return Ok(Chunk::Rows(Rows { rows: chunk.rows, rest: chunk.rest }));
+                        }
+                        sometimes!("the lease ends while a session reads under it");
                     }
-                    sometimes!("the lease ends while a session reads under it");
-                }
+                    Err(StoreError::Elsewhere) => return self.moved(shard, None),
+                    Err(error) => return Err(of_store(error)),
+                },
+                Some(Heard::Reply(Reply::Moved { to, .. })) => return self.moved(shard, to),
                 Some(Heard::Reply(Reply::Aborted { why, .. })) => {
                     self.aborted = Some(why.clone());
                     return Err(Failure::Aborted(why));
@@ -224,13 +315,13 @@ impl<S: Site> Session<S> {
                 Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => return Err(Failure::BelowHorizon { oldest }),
                 Some(Heard::Reply(Reply::Broken { what, .. })) => return Err(Failure::Storage(what)),
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
-                    self.lost_leader(node, leader)?;
+                    self.lost_leader(seat, leader)?;
                     site.pause(self.boot_ns() + PAUSE_NS).await;
                 }
                 None if tries < TRIES && site.reaches(node) => tries += 1,
                 Some(Heard::Reply(_)) | None => {
                     tries = 0;
-                    self.lost_leader(node, None)?;
+                    self.lost_leader(seat, None)?;
                     site.pause(self.boot_ns() + PAUSE_NS).await;
                 }
             }
@@ -238,109 +329,90 @@ impl<S: Site> Session<S> {
     }
 
     /// What this node does not keep any more, another one may: one that was sent a copy has no history. The rest of the snapshot is read at the leader.
-    fn elsewhere(&mut self, error: StoreError) -> Result<(), Failure> {
-        let slot = self.site.readable();
+    fn elsewhere(&mut self, shard: ShardId, error: StoreError) -> Result<(), Failure> {
+        let slot = self.site.readable(shard);
         let leads = self.site.now().interval.latest < slot.until;
         match error {
-            StoreError::BelowHorizon { .. } if !leads => {
-                self.local = false;
-                Ok(())
-            }
-            error => Err(of_store(error)),
+            StoreError::Elsewhere => {}
+            StoreError::BelowHorizon { .. } if !leads => {}
+            error => return Err(of_store(error)),
         }
+        self.local = None;
+        Ok(())
     }
 
-    fn note(&mut self, footing: Footing, at: Timestamp) {
+    /// These keys are another shard's: a part that has no locks yet is forgotten, one that has was aborted by the split.
+    fn moved(&mut self, shard: ShardId, to: Option<(Key, ShardId)>) -> Result<Chunk, Failure> {
+        if let Some((from, other)) = to {
+            self.site.learn_route(from, other);
+        }
+        self.local = None;
+        if self.parts.get(&shard).is_some_and(|part| part.footing.is_none()) {
+            self.parts.remove(&shard);
+        }
+        Ok(Chunk::Moved)
+    }
+
+    fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
         match self.mode {
-            Mode::ReadWrite => self.footing = Some(footing),
+            Mode::ReadWrite => self.parts.entry(shard).or_default().footing = Some(footing),
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
     }
 
     /// The node that was asked does not lead. Locks that it held for us are void.
-    fn lost_leader(&mut self, asked: NodeId, leader: Option<u32>) -> Result<(), Failure> {
+    fn lost_leader(&mut self, asked: Seat, leader: Option<u32>) -> Result<(), Failure> {
         self.site.heard_of_leader(asked, leader.map(NodeId));
-        self.site.holds_no_more(self.transaction);
-        self.leader = None;
-        if self.footing.is_some() {
+        let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
+        part.leader = None;
+        if part.footing.is_some() {
             self.aborted = Some(Conflict::LeaderChanged);
             return Err(Failure::Aborted(Conflict::LeaderChanged));
         }
         Ok(())
     }
 
-    async fn decide(self: Box<Self>) -> Outcome {
-        let timings = self.timings.clone();
-        let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
+    /// Splits the shard that has a key.
+    async fn split(self, at: Key, shard: ShardId) -> Result<(), Failure> {
         let site = Arc::clone(&self.site);
-        let (outcome, spent) = self.ask_to_commit().await;
-        if let Outcome::Committed { .. } = outcome {
-            site.committed(&spent);
-        }
-        if let Some(timings) = timings {
-            timings.note(|times| {
-                times.commit_ns = timings.elapsed_ns() - began_ns;
-                (times.replication_ns, times.commit_wait_ns) = (spent.replication_ns, spent.commit_wait_ns);
-            });
-        }
-        outcome
-    }
-
-    async fn ask_to_commit(mut self: Box<Self>) -> (Outcome, Spent) {
-        let untold = |outcome| (outcome, Spent::default());
-        let writes = self.writes.take();
-        let site = Arc::clone(&self.site);
-        if let (None, Some(first)) = (self.footing, writes.first()) {
-            let key = KeyRange::point(first.key.clone());
-            match self.read(&key, Lock::Exclusive, false, 1).await {
-                Ok(_) => {}
-                Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
-                Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
-            }
-        }
-        while site.is_crowded() && !site.is_closed() {
-            site.pause(self.boot_ns() + PAUSE_NS).await;
-        }
-        let (mut until, mut tries) = (self.boot_ns() + PATIENCE_NS, 0);
-        let mut maybe_heard = false;
+        let until = self.boot_ns() + PATIENCE_NS;
         loop {
-            // From here on the leader ends it: dropping this future recalls nothing.
-            let node = self.leader.take().unwrap_or_else(|| site.leader());
-            site.holds_no_more(self.transaction);
-            let request = self.request(Ask::Commit { writes: writes.clone() });
-            let leader = match site.ask(node, request, self.boot_ns() + ONE_TRY_NS).await {
-                Some(Heard::Reply(Reply::Committed { at, spent, .. })) => return (Outcome::Committed { at }, spent),
-                Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
-                Some(Heard::Waits) => {
-                    (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
-                    Some(node.0)
-                }
-                Some(_) => {
-                    maybe_heard = true;
-                    Some(node.0)
-                }
-                None => {
-                    (maybe_heard, tries) = (true, tries + 1);
-                    Some(node.0).filter(|_| tries % TRIES != 0 && site.reaches(node))
-                }
-            };
-            if self.boot_ns() >= until || site.is_closed() {
-                let why = Conflict::LeaderChanged;
-                sometimes!("nobody can say in time what became of a commit");
-                return untold(if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } });
+            let (old, bounds) = site.route(&at);
+            if old == shard || bounds.start == at {
+                return Ok(());
             }
-            site.heard_of_leader(node, leader.map(NodeId));
+            let seat = Seat { shard: old, node: site.leader(old) };
+            let request = self.request(None, Ask::Split { at: at.clone(), shard });
+            match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
+                Some(Heard::Reply(Reply::Committed { .. })) => {
+                    site.learn_route(at, shard);
+                    return Ok(());
+                }
+                Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => drop(site.learn_route(from, other)),
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => site.heard_of_leader(seat, leader.map(NodeId)),
+                Some(_) => {}
+                None => site.heard_of_leader(seat, None),
+            }
+            if self.boot_ns() >= until || site.is_closed() {
+                return Err(self.unavailable(old));
+            }
             site.pause(self.boot_ns() + PAUSE_NS).await;
         }
     }
+}
+
+/// What came of reading in a shard.
+enum Chunk {
+    Rows(Rows),
+    /// It does not have the keys.
+    Moved,
 }
 
 /// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took too long, it wants nothing any more: others
 /// need not wait for its ROLLBACK.
 struct Waiting<'a, S: Site> {
     site: &'a S,
-    node: NodeId,
+    seat: Seat,
     withdraw: Option<Request>,
 }
 
@@ -353,7 +425,7 @@ impl<S: Site> Waiting<'_, S> {
 impl<S: Site> Drop for Waiting<'_, S> {
     fn drop(&mut self) {
         if let Some(request) = self.withdraw.take() {
-            self.site.tell(self.node, request);
+            self.site.tell(self.seat, request);
         }
     }
 }
@@ -377,11 +449,12 @@ impl<S: Site> Transaction for Session<S> {
 
     fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
         Box::pin(async move {
-            if self.local {
-                let at = self.read_at.unwrap_or(Timestamp::ZERO);
-                match self.site.get(key, at) {
+            if let (Some(at), Some(shard)) = (self.read_at, self.local)
+                && (self.site.has_one_shard() || self.site.route(key).0 == shard)
+            {
+                match self.site.get(shard, key, at) {
                     Ok(found) => return Ok(found.and_then(|version| version.value)),
-                    Err(error) => self.elsewhere(error)?,
+                    Err(error) => self.elsewhere(shard, error)?,
                 }
             }
             let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
@@ -440,8 +513,8 @@ impl<S: Site> Transaction for Session<S> {
         if let Some(why) = self.aborted.clone() {
             return Box::pin(std::future::ready(Outcome::Aborted { why }));
         }
-        if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.leader.is_none()) {
-            let at = self.read_at.unwrap_or_else(|| self.site.readable().through);
+        if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.parts.is_empty()) {
+            let at = self.read_at.unwrap_or_else(|| self.site.readable(ShardId(0)).through);
             return Box::pin(std::future::ready(Outcome::Committed { at }));
         }
         Box::pin(self.decide())
@@ -450,10 +523,15 @@ impl<S: Site> Transaction for Session<S> {
 
 impl<S: Site> Drop for Session<S> {
     fn drop(&mut self) {
-        if let Some(node) = self.leader {
-            self.site.holds_no_more(self.transaction);
-            let request = self.request(Ask::Abort);
-            self.site.tell(node, request);
+        if self.parts.is_empty() {
+            return;
+        }
+        self.site.holds_no_more(self.transaction);
+        for (shard, part) in &self.parts {
+            if let Some(node) = part.leader {
+                let request = self.request(part.footing, Ask::Abort);
+                self.site.tell(Seat { shard: *shard, node }, request);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   older asks, younger holds      the younger is marked (wounded), the older waits for it
 //!   younger asks, older holds      the younger waits
-//!   a wounded one would wait, waits already, or has been idle for a second      it is aborted
+//!   a wounded one would wait, waits already, or has asked for nothing for a second      it is aborted (it may wait elsewhere)
 //! ```
 //!
 //! 1. Two transactions never hold conflicting locks on one key.
@@ -12,7 +12,8 @@
 //!    lasts.
 //! 4. A transaction that is tried again keeps its age: of two attempts of one age the later counts as the older, because nobody asks any more
 //!    about the earlier.
-//! 5. A transaction that is committing is not wounded: it waits for no lock any more and ends by itself.
+//! 5. A transaction that is committing is not wounded: it waits for no lock any more and ends by itself. One that is prepared is not either, but whoever
+//!    decides is told, because it may wait for a lock elsewhere (Trap A.5-10).
 
 use super::TransactionId;
 use crate::{Age, Conflict, Lock};
@@ -32,6 +33,21 @@ pub enum Verdict {
     Granted(Ticket),
     /// The transaction must be aborted; it waited, if a ticket is given. Its locks are held until it is released.
     Victim(TransactionId, Option<Ticket>, Conflict),
+    /// A prepared transaction is in an older one's way: its coordinator may still abort it.
+    Wound(TransactionId, Conflict),
+}
+
+/// How far a transaction has come in a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// It may ask for more.
+    Open,
+    /// It coordinates, and waits for votes.
+    Collecting,
+    /// Its coordinator decides.
+    Prepared,
+    /// It ends by itself.
+    Committing,
 }
 
 /// One line of "who waits for whom".
@@ -60,8 +76,16 @@ struct Owner {
     points: Vec<Key>,
     waiting: Option<Request>,
     wounded: Option<Conflict>,
-    committing: bool,
+    phase: Phase,
+    /// When it gave a sign of life, and when it asked for something.
     seen_at: u64,
+    asked_at: u64,
+}
+
+impl Owner {
+    fn new(age: Age, phase: Phase, seen_at: u64) -> Owner {
+        Owner { age, points: Vec::new(), waiting: None, wounded: None, phase, seen_at, asked_at: seen_at }
+    }
 }
 
 /// The locks of one shard, at its leader.
@@ -83,7 +107,7 @@ fn conflict(a: Lock, b: Lock) -> bool {
 }
 
 impl LockTable {
-    /// How long a wounded transaction may be idle before it is aborted.
+    /// How long a wounded transaction may ask for nothing before it is aborted.
     pub const IDLE_NS: u64 = 1_000_000_000;
 
     /// How long a transaction may give no sign of life: its gateway sends one every second. When the gateway's node dies, what its
@@ -106,10 +130,9 @@ impl LockTable {
         lock: Lock,
         ticket: Ticket,
     ) -> Vec<Verdict> {
-        let fresh = Owner { age, points: Vec::new(), waiting: None, wounded: None, committing: false, seen_at: now_ns };
-        let owner = self.owners.entry(who).or_insert(fresh);
+        let owner = self.owners.entry(who).or_insert_with(|| Owner::new(age, Phase::Open, now_ns));
         always!(owner.waiting.is_none(), "a transaction waits for one thing at a time");
-        owner.seen_at = now_ns;
+        (owner.seen_at, owner.asked_at) = (now_ns, now_ns);
         let wounded = owner.wounded.clone();
         let request = Request { ticket, range, lock };
         if self.holds(who, &request) || (broken(Rule::SharedLocksFree) && lock == Lock::Shared) {
@@ -127,14 +150,17 @@ impl LockTable {
         let mut verdicts = Vec::new();
         for blocker in &blockers {
             let owner = self.owners.get_mut(blocker).expect("a blocker owns something");
-            if (owner.age, Reverse(*blocker)) < rank || owner.committing || owner.wounded.is_some() {
+            let older = (owner.age, Reverse(*blocker)) < rank;
+            if older || owner.phase == Phase::Committing || owner.wounded.is_some() {
                 continue;
             }
             let why = Conflict::Wounded { by: age, key: request.range.start.clone() };
             owner.wounded = Some(why.clone());
             let waited = owner.waiting.as_ref().map(|request| request.ticket);
-            if waited.is_some() || now_ns >= owner.seen_at + Self::IDLE_NS {
-                verdicts.push(Verdict::Victim(*blocker, waited, why));
+            match owner.phase {
+                Phase::Prepared => verdicts.push(Verdict::Wound(*blocker, why)),
+                Phase::Open if waited.is_none() && now_ns < owner.asked_at + Self::IDLE_NS => {}
+                _ => verdicts.push(Verdict::Victim(*blocker, waited, why)),
             }
         }
         self.owners.get_mut(&who).expect("just seen").waiting = Some(request);
@@ -142,7 +168,7 @@ impl LockTable {
         verdicts
     }
 
-    /// A sign of life: it is not idle.
+    /// A sign of life.
     pub fn touch(&mut self, now_ns: u64, who: TransactionId) {
         if let Some(owner) = self.owners.get_mut(&who) {
             owner.seen_at = now_ns;
@@ -160,9 +186,50 @@ impl LockTable {
 
     /// From now on it waits for nothing any more and is not wounded.
     pub fn committing(&mut self, who: TransactionId) {
+        self.enter(who, Phase::Committing);
+    }
+
+    /// It waits for votes; wounded before, it is to be aborted for this.
+    pub fn collecting(&mut self, who: TransactionId) -> Option<Conflict> {
+        self.enter(who, Phase::Collecting);
+        self.owners.get(&who).and_then(|owner| owner.wounded.clone())
+    }
+
+    /// It holds what it holds until its coordinator has decided. Wounded before, the coordinator is to be told of this.
+    pub fn prepared(&mut self, who: TransactionId) -> Option<Conflict> {
+        self.enter(who, Phase::Prepared);
+        self.owners.get(&who).and_then(|owner| owner.wounded.clone())
+    }
+
+    fn enter(&mut self, who: TransactionId, phase: Phase) {
         if let Some(owner) = self.owners.get_mut(&who) {
-            owner.committing = true;
+            owner.phase = phase;
         }
+    }
+
+    /// What a transaction holds.
+    pub fn held(&self, who: TransactionId) -> Vec<(KeyRange, Lock)> {
+        let points = self.owners.get(&who).into_iter().flat_map(|owner| &owner.points);
+        let lock = |key: &Key| self.points[key].iter().find(|(holder, _)| *holder == who).map(|(_, lock)| *lock);
+        let points = points.filter_map(|key| Some((KeyRange::point(key.clone()), lock(key)?)));
+        let ranges = self.ranges.iter().filter(|(_, holder, _)| *holder == who);
+        points.chain(ranges.map(|(range, _, lock)| (range.clone(), *lock))).collect()
+    }
+
+    /// A prepared transaction's locks, as its record in the log has them. They conflict with nobody's: they were held together before.
+    pub fn restore(&mut self, now_ns: u64, who: TransactionId, age: Age, locks: &[(KeyRange, Lock)]) {
+        self.owners.insert(who, Owner::new(age, Phase::Prepared, now_ns));
+        for (range, lock) in locks {
+            self.hold(who, &Request { ticket: 0, range: range.clone(), lock: *lock });
+        }
+    }
+
+    /// Prepared transactions that are in older ones' way: their coordinators are told again.
+    pub fn wounded_prepared(&self) -> Vec<(TransactionId, Conflict)> {
+        let wounded = |(who, owner): (&TransactionId, &Owner)| {
+            owner.wounded.clone().filter(|_| owner.phase == Phase::Prepared).map(|why| (*who, why))
+        };
+        self.owners.iter().filter_map(wounded).collect()
     }
 
     /// Gives up everything that a transaction holds or waits for; says who goes on.
@@ -183,13 +250,13 @@ impl LockTable {
         self.wake()
     }
 
-    /// Wounded transactions that gave no sign of life for a second, and any that gave none for [`EXPIRY_NS`](Self::EXPIRY_NS).
+    /// Wounded transactions that asked for nothing for a second, and any that gave none for [`EXPIRY_NS`](Self::EXPIRY_NS).
     pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
         let idle = |(who, owner): (&TransactionId, &Owner)| {
             let silent_for = now_ns.saturating_sub(owner.seen_at);
             let why = match &owner.wounded {
-                _ if owner.committing => return None,
-                Some(why) if silent_for >= Self::IDLE_NS => why.clone(),
+                _ if owner.phase >= Phase::Prepared => return None,
+                Some(why) if now_ns.saturating_sub(owner.asked_at) >= Self::IDLE_NS => why.clone(),
                 _ if silent_for >= Self::EXPIRY_NS => Conflict::Expired,
                 _ => return None,
             };
@@ -201,6 +268,11 @@ impl LockTable {
     /// Nobody holds or wants anything.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
+    }
+
+    /// Those that are not on their way to an outcome: they can still be aborted here.
+    pub fn open(&self) -> impl Iterator<Item = TransactionId> + '_ {
+        self.owners.iter().filter(|(_, owner)| owner.phase == Phase::Open).map(|(who, _)| *who)
     }
 
     /// Everybody who holds or wants something.

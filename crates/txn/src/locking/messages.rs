@@ -2,6 +2,7 @@
 
 use crate::{Age, Conflict, Lock};
 use meridian_clock::Timestamp;
+use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use minicbor::{Decode, Encode};
 
@@ -76,6 +77,10 @@ pub enum Ask {
         /// Each key once.
         #[n(0)]
         writes: Vec<Write>,
+        /// Other shards that the attempt has locked something in, and that have been asked to prepare: this one coordinates.
+        #[n(1)]
+        #[cbor(default)]
+        participants: Vec<ShardId>,
     },
     /// Forget the attempt.
     #[n(2)]
@@ -102,6 +107,37 @@ pub enum Ask {
     /// The attempt does not want any more what it waits for, and keeps what it holds; not answered.
     #[n(5)]
     Withdraw,
+    /// Prepare to commit these writes, or none if the attempt has only read here; the coordinator hears what comes of it (§4.2.1).
+    #[n(6)]
+    Prepare {
+        /// Each key once.
+        #[n(0)]
+        writes: Vec<Write>,
+        /// Whose group decides.
+        #[n(1)]
+        coordinator: Seat,
+    },
+    /// From a key on this shard's keys become another shard's. Asked again after it was done, it is done.
+    #[n(7)]
+    Split {
+        /// The first key of the other shard.
+        #[n(0)]
+        at: Key,
+        /// Its number, which nobody else was given.
+        #[n(1)]
+        shard: ShardId,
+    },
+}
+
+/// A shard's member at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Seat {
+    /// The shard.
+    #[n(0)]
+    pub shard: ShardId,
+    /// The node.
+    #[n(1)]
+    pub node: NodeId,
 }
 
 /// Where the time of a commit went at its leader.
@@ -205,6 +241,23 @@ pub enum Reply {
         #[n(1)]
         what: String,
     },
+    /// It is prepared, or has voted: the coordinator decides.
+    #[n(8)]
+    Prepared {
+        /// The question.
+        #[n(0)]
+        id: u64,
+    },
+    /// These keys are another shard's.
+    #[n(9)]
+    Moved {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// From which key on they are whose, as far as is known here.
+        #[n(1)]
+        to: Option<(Key, ShardId)>,
+    },
 }
 
 impl Reply {
@@ -218,7 +271,9 @@ impl Reply {
             | Reply::NotLeader { id, .. }
             | Reply::Waiting { id }
             | Reply::BelowHorizon { id, .. }
-            | Reply::Broken { id, .. } => *id,
+            | Reply::Broken { id, .. }
+            | Reply::Prepared { id }
+            | Reply::Moved { id, .. } => *id,
         }
     }
 
@@ -226,6 +281,7 @@ impl Reply {
     pub fn refused(id: u64, error: StoreError) -> Reply {
         match error {
             StoreError::BelowHorizon { oldest } => Reply::BelowHorizon { id, oldest },
+            StoreError::Elsewhere => Reply::Moved { id, to: None },
             other => Reply::Broken { id, what: other.to_string() },
         }
     }

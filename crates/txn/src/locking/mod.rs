@@ -3,12 +3,15 @@
 //! Reads take locks at the leader; writes are buffered at the coordinator and arrive with the commit, which locks them exclusively before
 //! a timestamp is drawn. Deadlocks cannot last, because only older transactions make younger ones give way.
 
+mod committing;
 mod gateway;
 mod lock_table;
 mod messages;
 mod site;
+mod two_phase;
 
 pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{Ask, Footing, Reply, Request, Spent, TransactionId};
+pub use messages::{Ask, Footing, Reply, Request, Seat, Spent, TransactionId};
 pub use site::{Heard, Readable, Site};
+pub use two_phase::{Between, Vote};

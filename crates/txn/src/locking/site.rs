@@ -1,10 +1,10 @@
 //! What a coordinator wants of the node that it runs on.
 
-use super::{Footing, Reply, Request, Spent, TransactionId};
+use super::{Footing, Reply, Request, Seat, Spent, TransactionId};
 use crate::Age;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId};
-use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use std::future::Future;
 
 /// What readers of a node may do by themselves: read at `through`, and check afterwards that `now.latest < until`.
@@ -12,8 +12,10 @@ use std::future::Future;
 pub struct Readable {
     /// Everything at or below is visible, and nothing more will appear there.
     pub through: Timestamp,
-    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead.
+    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead, or has to be asked for other reasons.
     pub until: u64,
+    /// This member leads, and serves.
+    pub leads: bool,
     /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a snapshot of it is right for ever.
     pub closed: Timestamp,
 }
@@ -44,8 +46,8 @@ pub trait Site: Send + Sync + 'static {
     fn here(&self) -> (NodeId, Incarnation);
     /// A number for a new attempt.
     fn new_number(&self) -> u64;
-    /// The group, for messages.
-    fn describe(&self) -> String;
+    /// A shard's group, for messages.
+    fn describe(&self, shard: ShardId) -> String;
     /// The node ends: nobody answers any more.
     fn is_closed(&self) -> bool;
     /// The disk is full: nothing is written any more.
@@ -53,35 +55,53 @@ pub trait Site: Send + Sync + 'static {
     /// Too many versions are in memory: commits wait.
     fn is_crowded(&self) -> bool;
 
-    /// A transaction reads here without asking anybody.
-    fn reads_alone(&self);
-    /// The slot for readers of this node.
-    fn readable(&self) -> Readable;
+    /// Whether the database has one shard, as far as is known here. Where that shard is led, it is known at once.
+    fn has_one_shard(&self) -> bool;
+    /// The shard that has a key, and its keys, as far as is known here.
+    fn route(&self, key: &Key) -> (ShardId, KeyRange);
+    /// The shard that has the last key below one, or the last of all; and its keys.
+    fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
+    /// Somebody said from which key on they are whose.
+    fn learn_route(&self, from: Key, shard: ShardId);
+
+    /// A transaction reads a shard here without asking anybody.
+    fn reads_alone(&self, shard: ShardId);
+    /// The slot for readers of this node; of a shard that has no member here, an empty one.
+    fn readable(&self, shard: ShardId) -> Readable;
+    /// Every shard can be read here at or below this, whoever leads.
+    fn closed(&self) -> Timestamp;
     /// The newest version of a key at or below a timestamp, as far as this node knows.
-    fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
+    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
     /// A chunk of a range as of a timestamp, as far as this node knows.
-    fn scan(&self, range: &KeyRange, at: Timestamp, reverse: bool, limit_rows: usize) -> Result<Chunk, StoreError>;
+    fn scan(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Result<Chunk, StoreError>;
 
     /// Whom to ask, as far as is known.
-    fn leader(&self) -> NodeId;
+    fn leader(&self, shard: ShardId) -> NodeId;
     /// Somebody said who leads; nobody knowing, the next member is tried.
-    fn heard_of_leader(&self, asked: NodeId, leader: Option<NodeId>);
+    fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>);
     /// Whether a node can be asked, and can answer.
     fn reaches(&self, node: NodeId) -> bool;
-    /// Asks a node, and waits for the answer until the boot clock reaches `until`; `None` if none came.
-    fn ask(&self, node: NodeId, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send;
+    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None` if none came.
+    fn ask(&self, seat: Seat, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send;
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
-    /// Says something to a node's member; whatever it answers is not waited for.
-    fn tell(&self, node: NodeId, request: Request);
+    /// Says something to a shard's member; whatever it answers is not waited for.
+    fn tell(&self, seat: Seat, request: Request);
 
     /// A transaction of this node was committed, and this is what it took.
     fn committed(&self, spent: &Spent) {
         let _ = spent;
     }
 
-    /// An attempt holds locks at a node: it is to be kept alive while its session is idle.
-    fn holds(&self, node: NodeId, transaction: TransactionId, age: Age);
-    /// It holds none any more, or its leader ends it.
+    /// An attempt holds locks there: it is to be kept alive while its session is idle.
+    fn holds(&self, seat: Seat, transaction: TransactionId, age: Age);
+    /// It holds none any more anywhere, or leaders end it.
     fn holds_no_more(&self, transaction: TransactionId);
 }

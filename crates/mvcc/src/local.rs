@@ -8,7 +8,7 @@
 //!
 //! They have no part in SQL, and no route leads to them.
 
-use meridian_mvcc::{Key, KeyRange};
+use crate::{Key, KeyRange};
 
 const PREFIX: &[u8] = b"\0local\0";
 const BOUNDS: &[u8] = b"bounds";
@@ -35,22 +35,22 @@ pub fn of(shard: u32) -> KeyRange {
 }
 
 /// Where a shard's bounds stand.
-pub(crate) fn bounds(shard: u32) -> Key {
+pub fn bounds(shard: u32) -> Key {
     key(shard, BOUNDS).into()
 }
 
 /// Where it stands that a part of a shard became another.
-pub(crate) fn child(shard: u32, child: u32) -> Key {
+pub fn child(shard: u32, child: u32) -> Key {
     [&*key(shard, CHILD), &child.to_be_bytes()].concat().into()
 }
 
 /// All that a shard's parts became.
-pub(crate) fn children(shard: u32) -> KeyRange {
+pub fn children(shard: u32) -> KeyRange {
     KeyRange::prefix(&key(shard, CHILD))
 }
 
 /// The child that a row is about.
-pub(crate) fn child_of(row: &[u8]) -> Option<u32> {
+pub fn child_of(row: &[u8]) -> Option<u32> {
     row.last_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 

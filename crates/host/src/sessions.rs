@@ -1,0 +1,337 @@
+//! The sessions of a database on this node: whom they ask, what they wait for, what they hold.
+//!
+//! Invariants:
+//! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
+//! 2. A member of this node stands in the table before its first step: what it says to another one of this node is heard.
+
+use crate::member::MemberShard;
+use crate::peers::Peers;
+use crate::plumbing::Plumbing;
+use crate::rendezvous::{Answerer, rendezvous};
+use crate::resident::Input;
+use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
+use meridian_mvcc::{Key, KeyRange};
+use meridian_placement::{FIRST_SHARD, Routes};
+use meridian_systems::envelope;
+use meridian_systems::spanner::Message;
+use meridian_txn::Age;
+use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat, TransactionId};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+const KEEP_ALIVE_NS: u64 = 1_000_000_000;
+
+struct Waiting {
+    answerer: Answerer<Heard>,
+    node: NodeId,
+    until: u64,
+    /// The node said that it has the question.
+    waits: bool,
+}
+
+/// Brings the member of a shard to life that was split off: which, its keys, and whether it stands for election at once.
+pub type Bear = Box<dyn Fn(ShardId, KeyRange, bool) + Send + Sync>;
+
+/// What sessions of one database share on this node.
+pub struct Sessions {
+    database: DatabaseId,
+    me: NodeId,
+    incarnation: Incarnation,
+    nodes: Vec<NodeId>,
+    plumbing: Arc<Plumbing>,
+    peers: Arc<OnceLock<Arc<Peers>>>,
+    bear: Bear,
+    /// The first shard's member apart: most databases have one.
+    first: RwLock<Option<Arc<MemberShard>>>,
+    members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
+    routes: RwLock<Routes>,
+    one_shard: AtomicBool,
+    /// Whom to ask: the first shard's, and the others'.
+    leader: AtomicU32,
+    leaders: RwLock<BTreeMap<ShardId, NodeId>>,
+    waiting: Mutex<HashMap<(u64, u64), Waiting>>,
+    /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions are idle.
+    holding: Mutex<HashMap<u64, Vec<(Seat, TransactionId, Age)>>>,
+    kept_alive_at: AtomicU64,
+    next: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Sessions {
+    /// Nobody yet.
+    pub fn new(
+        database: DatabaseId,
+        (me, incarnation): (NodeId, Incarnation),
+        nodes: Vec<NodeId>,
+        plumbing: Arc<Plumbing>,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+        bear: Bear,
+    ) -> Arc<Self> {
+        Arc::new(Sessions {
+            database,
+            me,
+            incarnation,
+            nodes,
+            plumbing,
+            peers,
+            bear,
+            first: RwLock::default(),
+            members: RwLock::default(),
+            routes: RwLock::default(),
+            one_shard: AtomicBool::new(true),
+            leader: AtomicU32::new(me.0),
+            leaders: RwLock::default(),
+            waiting: Mutex::default(),
+            holding: Mutex::default(),
+            kept_alive_at: AtomicU64::new(0),
+            next: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The database.
+    pub fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// What the node's machines share.
+    pub fn plumbing(&self) -> &Arc<Plumbing> {
+        &self.plumbing
+    }
+
+    /// A number for a new attempt.
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// This node and its life.
+    pub fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    // ------------------------------------------------------------------------------------------------------ shards
+
+    /// A shard has a member here, which takes its first step.
+    pub fn add(&self, member: Arc<MemberShard>) {
+        let shard = member.world().shard();
+        self.learn_route(member.world().space().bounds().start, shard);
+        if shard == FIRST_SHARD {
+            *self.first.write() = Some(Arc::clone(&member));
+        }
+        self.members.write().insert(shard, Arc::clone(&member));
+        member.post(Input::Wake); // what its birth asked for
+    }
+
+    /// This node's member of a shard.
+    pub fn member(&self, shard: ShardId) -> Option<Arc<MemberShard>> {
+        match shard {
+            FIRST_SHARD => self.first.read().clone(),
+            _ => self.members.read().get(&shard).cloned(),
+        }
+    }
+
+    /// The same, for what takes a moment.
+    pub fn with_member<T>(&self, shard: ShardId, look: impl FnOnce(&MemberShard) -> T) -> Option<T> {
+        // Not under the lock: what is looked at may take a step, which may look here again.
+        self.member(shard).map(|member| look(&member))
+    }
+
+    /// All members of this node.
+    pub fn members(&self) -> Vec<Arc<MemberShard>> {
+        self.members.read().values().cloned().collect()
+    }
+
+    /// A shard was split off, and is in the store: its member comes to life.
+    pub fn bear(&self, shard: ShardId, bounds: KeyRange, eager: bool) {
+        if self.member(shard).is_none() && !self.is_closed() {
+            (self.bear)(shard, bounds, eager);
+        }
+    }
+
+    /// Whether the database has one shard, as far as is known.
+    pub fn has_one_shard(&self) -> bool {
+        self.one_shard.load(Ordering::Acquire)
+    }
+
+    /// Which shards there are, and from which keys on, as far as is known.
+    pub fn routes(&self) -> Routes {
+        self.routes.read().clone()
+    }
+
+    /// The shard that has a key, and its keys.
+    pub fn route(&self, key: &Key) -> (ShardId, KeyRange) {
+        if self.has_one_shard() {
+            return (FIRST_SHARD, KeyRange::all());
+        }
+        self.routes.read().of(key)
+    }
+
+    /// The shard that has the last key below one, and its keys.
+    pub fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange) {
+        if self.has_one_shard() {
+            return (FIRST_SHARD, KeyRange::all());
+        }
+        self.routes.read().below(end)
+    }
+
+    /// From a key on the keys are a shard's.
+    pub fn learn_route(&self, from: Key, shard: ShardId) {
+        let mut routes = self.routes.write();
+        // Whoever leads the one mostly leads the other.
+        let parent = routes.of(&from).0;
+        if routes.learn(from, shard) {
+            self.leaders.write().entry(shard).or_insert_with(|| self.leader(parent));
+            self.one_shard.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whom to ask, as far as is known.
+    pub fn leader(&self, shard: ShardId) -> NodeId {
+        match shard {
+            FIRST_SHARD => NodeId(self.leader.load(Ordering::Relaxed)),
+            _ => self.leaders.read().get(&shard).copied().unwrap_or(self.me),
+        }
+    }
+
+    /// From now on another node is asked.
+    pub fn ask_next(&self, shard: ShardId, leader: NodeId) {
+        match shard {
+            FIRST_SHARD => self.leader.store(leader.0, Ordering::Relaxed),
+            _ => drop(self.leaders.write().insert(shard, leader)),
+        }
+    }
+
+    /// The node after one that did not know who leads.
+    pub fn node_after(&self, asked: NodeId) -> Option<NodeId> {
+        self.nodes.iter().find(|node| **node > asked).or(self.nodes.first()).copied()
+    }
+
+    /// Whether a node can be asked, and can answer.
+    pub fn reaches(&self, node: NodeId) -> bool {
+        node == self.me || self.peers.get().is_some_and(|peers| peers.connected().contains(&node))
+    }
+
+    // ------------------------------------------------------------------------------------------------------ questions
+
+    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None` if none came.
+    pub async fn ask(&self, seat: Seat, request: Request, until: u64) -> Option<Heard> {
+        let (answerer, answer) = rendezvous();
+        let (number, id) = (request.transaction.number, request.id);
+        self.waiting.lock().insert((number, id), Waiting { answerer, node: seat.node, until, waits: false });
+        if self.is_closed() {
+            self.waiting.lock().remove(&(number, id)); // after the insertion: whoever closes has not missed it
+        }
+        self.tell(seat, request);
+        answer.await
+    }
+
+    /// Says something to a shard's member; whatever it answers is not waited for.
+    pub fn tell(&self, seat: Seat, request: Request) {
+        let Seat { shard, node } = seat;
+        let role = Role::Coordinator(request.transaction.number);
+        let (database, incarnation) = (self.database, self.incarnation);
+        let from = Address { node: self.me, incarnation, database, shard, role };
+        let message = Message::Ask(request);
+        if node == self.me {
+            self.with_member(shard, |member| member.post(Input::Message(from, message)));
+        } else if let Some(peers) = self.peers.get() {
+            peers.post(node, None, envelope::write_frame(from, Address::replica(node, database, shard), &message));
+            peers.flush(node);
+        }
+    }
+
+    /// Waits a moment: nobody answers to this.
+    pub async fn pause(&self, until: u64) {
+        let (answerer, answer) = rendezvous();
+        let key = (u64::MAX, self.number());
+        self.waiting.lock().insert(key, Waiting { answerer, node: self.me, until, waits: false });
+        if self.is_closed() {
+            self.waiting.lock().remove(&key);
+        }
+        let _: Option<Heard> = answer.await;
+    }
+
+    /// An answer came for a session of this node.
+    pub fn hear(&self, number: u64, reply: Reply) {
+        let id = reply.id();
+        if let Reply::Waiting { .. } = reply {
+            if let Some(waiting) = self.waiting.lock().get_mut(&(number, id)) {
+                waiting.waits = true;
+            }
+            return;
+        }
+        self.wake(number, id, Heard::Reply(reply));
+    }
+
+    /// Who waits for this goes on.
+    pub fn wake(&self, number: u64, id: u64, heard: Heard) {
+        let waiting = self.waiting.lock().remove(&(number, id));
+        if let Some(waiting) = waiting {
+            waiting.answerer.answer(heard);
+        }
+    }
+
+    /// An attempt holds locks there.
+    pub fn holds(&self, seat: Seat, transaction: TransactionId, age: Age) {
+        let mut holding = self.holding.lock();
+        let seats = holding.entry(transaction.number).or_default();
+        seats.retain(|(known, _, _)| known.shard != seat.shard);
+        seats.push((seat, transaction, age));
+    }
+
+    /// It holds none any more, or leaders end it.
+    pub fn holds_no_more(&self, transaction: TransactionId) {
+        self.holding.lock().remove(&transaction.number);
+    }
+
+    /// Tells the leaders, every second, that idle sessions live on, and the leaders here, how much is read without them.
+    fn keep_alive(&self, now_ns: u64) {
+        if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
+            return;
+        }
+        self.kept_alive_at.store(now_ns, Ordering::Relaxed);
+        self.members().iter().for_each(|member| member.world().tell_reads());
+        let holding: Vec<(Seat, TransactionId, Age)> = self.holding.lock().values().flatten().copied().collect();
+        for (seat, transaction, age) in holding {
+            self.tell(seat, Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive });
+        }
+    }
+
+    /// Lets go of whoever waits for too long, or for a node that cannot be reached.
+    pub fn sweep(&self) {
+        let now = crate::clock::boot_ns();
+        self.keep_alive(now);
+        let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
+        let late =
+            |waiting: &Waiting| waiting.until <= now || (waiting.node != self.me && !connected.contains(&waiting.node));
+        let gone: Vec<Waiting> = {
+            let mut waiting = self.waiting.lock();
+            let keys: Vec<(u64, u64)> = waiting.iter().filter(|(_, w)| late(w)).map(|(key, _)| *key).collect();
+            keys.iter().filter_map(|key| waiting.remove(key)).collect()
+        };
+        for waiting in gone {
+            // Whoever was not heard of at all hears nothing: the answerer is dropped.
+            if waiting.waits && waiting.until <= now {
+                waiting.answerer.answer(Heard::Waits);
+            }
+        }
+    }
+
+    /// Whether the node, or the database, ends: nobody answers any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Lets go of everybody, and ends the members; says which there were.
+    pub fn close(&self) -> Vec<Arc<MemberShard>> {
+        self.closed.store(true, Ordering::Release);
+        let members = std::mem::take(&mut *self.members.write());
+        *self.first.write() = None; // Members know their sessions, too.
+        members.values().for_each(|member| member.stop());
+        let gone = std::mem::take(&mut *self.waiting.lock());
+        drop(gone);
+        members.into_values().collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! Reads without locks: what may be shown at a timestamp, and when (§4.1.3, §4.1.4, §4.2.4).
+//!
+//! ```text
+//!             visible          floor: promised in memory        ceiling: in the log
+//!   ──────────────┼───────────────────────┼─────────────────────────────┼──────▶
+//!    shown        │  this leader issues above the floor                 │  later leaders issue here
+//! ```
+//!
+//! A snapshot above the newest commit is promised: this leader issues nothing at or below it any more. So that the next one does not
+//! either, it lies below a ceiling that is in the log already; one ceiling does for all snapshots of a while.
+
+use super::Agreed;
+use super::commits::LEASE_SOON_NS;
+use super::replica::{Effect, Message, Replica, Serve};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, Outbox, sometimes};
+use meridian_mvcc::KeyRange;
+use meridian_txn::locking::{Ask, Footing, Reply, Request};
+
+/// A ceiling is so far ahead of what is wanted, at most: a later leader has to wait for it.
+const AHEAD_NS: u64 = 100_000_000;
+/// A snapshot that lies in the future by no more than this waits for its time: clocks differ.
+const FUTURE_NS: u64 = 1_000_000_000;
+
+/// A snapshot that waits.
+pub(super) struct Snapshot {
+    at: Timestamp,
+    from: Address,
+    request: Request,
+}
+
+impl Replica {
+    /// Somebody wants to read a snapshot.
+    pub(super) fn on_snapshot(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
+        let Ask::Snapshot { at, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
+        let same = |snapshot: &&mut Snapshot| {
+            snapshot.request.transaction == request.transaction && snapshot.request.ask == request.ask
+        };
+        if let Some(waiting) = self.snapshots.iter_mut().find(same) {
+            (waiting.from, waiting.request.id) = (from, request.id);
+            return out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
+        }
+        // The newest commit is as good as now, unless another shard knows of a newer one, or something is prepared here that may have been committed
+        // already (Trap A.5-6).
+        let alone = self.bounds == KeyRange::all() && self.prepared.is_empty() && self.late <= self.visible;
+        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
+        let at = at.unwrap_or(if alone { self.visible } else { present.max(self.visible) });
+        if at.nanos > now.interval.latest + FUTURE_NS && at > self.visible {
+            // To promise the future would push every commit's timestamp, and its wait, out to there.
+            return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
+        }
+        self.snapshots.push(Snapshot { at, from, request });
+    }
+
+    /// The oldest timestamp that is drawn here and not shown yet.
+    pub(super) fn oldest_in_flight(&self) -> Option<Timestamp> {
+        let passing = self.passing.front().map(|passing| passing.at);
+        passing.or_else(|| self.agreeing.values().next().map(|pending| pending.at))
+    }
+
+    /// Something prepared may turn out to have been written into a range at or below a timestamp.
+    fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
+        let below = |prepared: Timestamp| prepared <= at;
+        !broken(Rule::SafeTimePrepared)
+            && self.prepared.values().any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
+    }
+
+    /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the future.
+    pub(super) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
+        if at <= self.visible.max(self.floor) {
+            return true;
+        }
+        if at.nanos > now.interval.latest {
+            return false;
+        }
+        if at > self.ceiling && !broken(Rule::CeilingNotAgreed) {
+            self.want_ceiling(at.nanos);
+            return false;
+        }
+        sometimes!("a snapshot above every commit is promised");
+        self.floor = at;
+        self.issuer.observe(at);
+        self.group.use_timestamp(at.nanos);
+        true
+    }
+
+    /// A ceiling is to be in the log that is at least so high.
+    pub(super) fn want_ceiling(&mut self, nanos: u64) {
+        self.wanted_ceiling = Some(self.wanted_ceiling.unwrap_or(0).max(nanos));
+    }
+
+    /// Proposes the ceiling that is wanted, as far as the lease reaches: a later leader does not begin before the lease's end anyway.
+    pub(super) fn raise_ceiling(&mut self, now: Reading) {
+        let Some(wanted) = self.wanted_ceiling.filter(|_| !self.raising) else { return };
+        self.wanted_ceiling = None;
+        if wanted <= self.ceiling.nanos {
+            return;
+        }
+        let end = self.group.lease().map_or(0, |lease| lease.granted_until).saturating_sub(1);
+        if wanted > end {
+            sometimes!("a ceiling waits for the lease to reach further");
+            self.wanted_ceiling = Some(wanted);
+            return self.wake_in(LEASE_SOON_NS);
+        }
+        let nanos = wanted.max((now.interval.latest + AHEAD_NS).min(end));
+        if let Some(at) = self.draw_one(now) {
+            let through = Some(Timestamp::end_of(nanos));
+            self.raising = self.propose(&Agreed::Ceiling { at, through }).is_some();
+        }
+    }
+
+    /// Answers the snapshots that nothing holds back any more.
+    pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
+        if !self.serving || self.snapshots.is_empty() || now.interval.latest >= until {
+            return;
+        }
+        let early = broken(Rule::SafeTimeInFlight);
+        let (mut waits, mut soonest) = (Vec::new(), u64::MAX);
+        for snapshot in std::mem::take(&mut self.snapshots) {
+            let Snapshot { at, from, request } = &snapshot;
+            let Ask::Snapshot { range, .. } = &request.ask else { unreachable!("only snapshots wait so") };
+            if !self.bounds.contains_range(range) {
+                self.say_moved(*from, request, out);
+                continue;
+            }
+            let promised = self.promise(now, *at);
+            let in_flight = *at > self.visible && self.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
+            let doubtful = self.is_in_doubt(range, *at);
+            if promised && (early || !in_flight) && !doubtful {
+                self.group.use_timestamp(at.nanos);
+                self.serve(*from, request, *at, Some(until), out);
+                continue;
+            }
+            if doubtful {
+                sometimes!("a snapshot waits for a prepared transaction");
+            }
+            if in_flight {
+                sometimes!("a snapshot waits for a commit before it");
+            }
+            if at.nanos > now.interval.latest {
+                soonest = soonest.min(at.nanos - now.interval.latest);
+            }
+            waits.push(snapshot);
+        }
+        self.snapshots = waits;
+        if soonest < u64::MAX {
+            sometimes!("a snapshot waits for its time");
+            self.wake_in(soonest);
+        }
+    }
+
+    /// This member leads no more.
+    pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Replica>) {
+        let leader = self.group.leader().map(|node| node.0);
+        for Snapshot { from, request, .. } in std::mem::take(&mut self.snapshots) {
+            out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
+        }
+    }
+
+    pub(super) fn serve(
+        &self,
+        to: Address,
+        request: &Request,
+        at: Timestamp,
+        deadline: Option<u64>,
+        out: &mut Outbox<Replica>,
+    ) {
+        let (Ask::Read { range, reverse, limit_rows, .. } | Ask::Snapshot { range, reverse, limit_rows, .. }) =
+            &request.ask
+        else {
+            unreachable!("only reads are served")
+        };
+        let birth = self.live.get(&request.transaction).map_or(0, |live| live.birth);
+        out.act(Effect::Serve(Serve {
+            reply_to: to,
+            id: request.id,
+            footing: Footing { term: self.group.term().0, birth },
+            at,
+            range: range.clone(),
+            reverse: *reverse,
+            limit_rows: *limit_rows,
+            deadline,
+        }));
+    }
+}

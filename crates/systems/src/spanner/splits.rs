@@ -1,0 +1,139 @@
+//! A shard becomes two, at a key.
+//!
+//! ```text
+//!   Split ──▶ newer attempts wait; those under way may end for a while, then are aborted
+//!             nothing is locked, prepared or in flight ──▶ Split in the log ──▶ every member: bounds cut, the other shard born
+//! ```
+//!
+//! 1. No lock, no prepared transaction and no vote crosses the key: there is none when the split is proposed.
+//! 2. The other shard begins above the split's timestamp, with everything below it.
+//! 3. A decision that is owed stays with the shard that made it, whatever keys it was about.
+
+use super::Agreed;
+use super::replica::{Message, Passing, Replica, Timer};
+use meridian_clock::Reading;
+use meridian_machine::{Address, Outbox, ShardId, sometimes};
+use meridian_mvcc::Key;
+use meridian_txn::Conflict;
+use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
+
+/// Attempts that are under way may take so long to end.
+const DRAIN_NS: u64 = 1_000_000_000;
+
+/// A split that waits until nothing is under way.
+pub(super) struct Splitting {
+    key: Key,
+    shard: ShardId,
+    /// Who wants it.
+    transaction: TransactionId,
+    asked: (Address, u64),
+    until: u64,
+    proposed: bool,
+    /// Attempts that began meanwhile.
+    parked: Vec<(Address, Request)>,
+}
+
+impl Replica {
+    /// Somebody wants the shard to be split.
+    pub(super) fn on_split(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) {
+        let Ask::Split { at, shard } = &request.ask else { unreachable!("only splits are asked for so") };
+        let id = request.id;
+        if !self.bounds.contains(at) {
+            return self.say_moved(from, request, out);
+        }
+        if *at == self.bounds.start || shard.0 >= super::MOST {
+            return out.send(from, Message::Answer(Reply::Unknown { id }));
+        }
+        match &mut self.splitting {
+            Some(splitting) if splitting.key == *at && splitting.shard == *shard => {
+                splitting.asked = (from, id);
+                out.send(from, Message::Answer(Reply::Waiting { id }));
+            }
+            Some(_) => out.send(from, Message::Answer(Reply::Unknown { id })), // One at a time.
+            None => {
+                let until = now.boot_ns + DRAIN_NS;
+                self.splitting = Some(Splitting {
+                    key: at.clone(),
+                    shard: *shard,
+                    transaction: request.transaction,
+                    asked: (from, id),
+                    until,
+                    proposed: false,
+                    parked: Vec::new(),
+                });
+                out.arm(Timer::Split, until);
+            }
+        }
+    }
+
+    /// Whether a new attempt has to wait for a split; then it does.
+    pub(super) fn parks(&mut self, from: Address, request: &Request) -> bool {
+        let new = request.footing.is_none() && !self.live.contains_key(&request.transaction);
+        let Some(splitting) = self.splitting.as_mut().filter(|_| new) else { return false };
+        sometimes!("an attempt waits for a split");
+        splitting.parked.push((from, request.clone()));
+        true
+    }
+
+    /// Goes on with a split as soon as nothing is under way.
+    pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed) else { return };
+        if now.boot_ns >= splitting.until {
+            let open: Vec<TransactionId> = self.locks.open().collect();
+            for who in open {
+                sometimes!("an attempt is aborted for a split");
+                let ticket = self.pending.iter().find(|(_, p)| p.request.transaction == who).map(|(ticket, _)| *ticket);
+                self.judge(now, vec![Verdict::Victim(who, ticket, Conflict::Moved)], out);
+            }
+        }
+        let quiet = self.locks.is_empty()
+            && self.agreeing.is_empty()
+            && self.passing.is_empty()
+            && self.prepared.is_empty()
+            && self.would_vote.is_empty();
+        if !quiet {
+            return;
+        }
+        let Some(at) = self.draw_one(now) else { return };
+        let Some(splitting) = &mut self.splitting else { return };
+        let (key, shard) = (splitting.key.clone(), splitting.shard);
+        splitting.proposed = true;
+        if self.propose(&Agreed::Split { at, key, shard }).is_none() {
+            self.splitting = None;
+        }
+    }
+
+    /// A split is agreed: whoever leads says so once its timestamp has passed.
+    pub(super) fn on_split_agreed(&mut self, now: Reading, at: meridian_clock::Timestamp, out: &mut Outbox<Replica>) {
+        let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
+        let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
+        self.passing.push_back(Passing { at, transaction, asked: Some(asked), drawn_ns, agreed_ns, votes: None });
+        for (from, request) in parked {
+            self.on_ask(now, from, request, out);
+        }
+    }
+
+    /// This member leads no more: whoever asked asks another.
+    pub(super) fn dismiss_split(&mut self, out: &mut Outbox<Replica>) {
+        let Some(Splitting { asked, parked, .. }) = self.splitting.take() else { return };
+        let leader = self.group.leader().map(|node| node.0);
+        let waiting = parked.into_iter().map(|(from, request)| (from, request.id)).chain([asked]);
+        for (from, id) in waiting {
+            out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
+        }
+    }
+
+    /// Says whose the keys are that somebody looks for here.
+    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Replica>) {
+        let key = match &request.ask {
+            Ask::Read { range, .. } | Ask::Snapshot { range, .. } => match &self.bounds.end {
+                Some(end) if self.bounds.contains(&range.start) => end,
+                _ => &range.start,
+            },
+            Ask::Split { at, .. } => at,
+            _ => &self.bounds.start,
+        };
+        let to = self.children.range::<Key, _>(..=key).next_back().map(|(from, shard)| (from.clone(), *shard));
+        out.send(from, Message::Answer(Reply::Moved { id: request.id, to }));
+    }
+}

@@ -1,0 +1,546 @@
+//! Two-phase commit between groups (§4.2.1): as the coordinator, and as a participant.
+//!
+//! 1. A participant's prepare record holds its locks, the shared ones too: whoever leads next takes them up before it serves (Trap A.5-8).
+//! 2. A shard that was only read logs nothing: it votes with a bound below its ceiling, keeps its locks until the outcome is known or the bound has
+//!    passed, and issues above the bound from then on, as whoever leads next does (Trap A.5-8).
+//! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). Nobody is told before it has surely passed.
+//! 4. What a leader under its lease knows nothing of is aborted: a commit stands on a birth in its leadership, and there is none. Decisions stay in
+//!    the log until every participant has the outcome in its own (Traps A.5-11, A.5-12).
+//! 5. An older transaction that waits for a prepared one has its coordinator told; while votes are outstanding it is aborted (Trap A.5-10).
+
+use super::records::{Decision, Prepared};
+use super::replica::{Message, Pending, Replica};
+use super::{Agreed, Rows};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
+use meridian_mvcc::Write;
+use meridian_txn::Conflict;
+use meridian_txn::locking::{Ask, Between, Reply, Seat, TransactionId, Verdict, Vote};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is prepared, or owed, is asked and told again so often.
+pub(super) const RESOLVE_NS: u64 = 1_000_000_000;
+/// A vote of a shard that was only read is good for at least so long, and for about so long if a new ceiling is needed; under a short lease for less.
+const READ_AT_LEAST_NS: u64 = 300_000_000;
+const READ_FOR_NS: u64 = 1_000_000_000;
+/// A prepare timestamp, or what was read, may be so far ahead of the coordinator's clock: otherwise its clock, or another, is wrong.
+const FAR_NS: u64 = 1_000_000_000;
+
+/// A transaction that is prepared here.
+pub(super) struct InDoubt {
+    pub(super) record: Prepared,
+    /// The outcome is proposed, and who told it.
+    ending: bool,
+    told_by: Option<Address>,
+    /// Nobody is asked in the first moment.
+    asked: bool,
+}
+
+impl InDoubt {
+    pub(super) fn new(record: Prepared) -> InDoubt {
+        InDoubt { record, ending: false, told_by: None, asked: false }
+    }
+}
+
+/// A decision that participants have to be told of.
+pub(super) struct Debt {
+    at: Timestamp,
+    owes: BTreeSet<ShardId>,
+}
+
+impl Debt {
+    pub(super) fn new(Decision { at, participants }: Decision) -> Debt {
+        Debt { at, owes: participants.into_iter().collect() }
+    }
+}
+
+/// Votes, all of them yes.
+#[derive(Clone, Debug)]
+pub(super) struct Collected {
+    /// Who has prepared, and who led there.
+    pub(super) prepared: BTreeMap<ShardId, NodeId>,
+    pub(super) readers: BTreeMap<ShardId, NodeId>,
+    /// The commit timestamp is above this, and below that.
+    above: Timestamp,
+    pub(super) below: Timestamp,
+}
+
+/// A commit that waits for votes.
+pub(super) struct Collecting {
+    pub(super) pending: Pending,
+    missing: BTreeSet<ShardId>,
+    votes: Collected,
+}
+
+impl Replica {
+    // ------------------------------------------------------------------------------------------------------ the coordinator
+
+    /// A commit has its own locks, and waits for votes; some may have come already.
+    pub(super) fn collect(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
+        let Ask::Commit { participants, .. } = &pending.request.ask else { unreachable!("only commits coordinate") };
+        let who = pending.request.transaction;
+        let missing = participants.iter().copied().collect();
+        let (prepared, readers) = (BTreeMap::new(), BTreeMap::new());
+        let votes = Collected { prepared, readers, above: Timestamp::ZERO, below: Timestamp::MAX };
+        let wounded = self.locks.collecting(who);
+        let early = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+        self.collecting.insert(who, Collecting { pending, missing, votes });
+        for (shard, node, vote) in early {
+            sometimes!("a vote comes before the commit");
+            self.count_vote(now, who, shard, node, vote, out);
+        }
+        if let Some(why) = wounded {
+            self.abort_collecting(now, who, why, out);
+        }
+    }
+
+    fn count_vote(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        shard: ShardId,
+        node: NodeId,
+        vote: Vote,
+        out: &mut Outbox<Replica>,
+    ) {
+        let Some(collecting) = self.collecting.get_mut(&who) else { return };
+        let votes = &mut collecting.votes;
+        match vote {
+            Vote::Prepared { at } => {
+                votes.above = votes.above.max(at);
+                votes.prepared.insert(shard, node);
+            }
+            Vote::Read { through, below } => {
+                votes.above = votes.above.max(through);
+                votes.below = votes.below.min(below);
+                votes.readers.insert(shard, node);
+            }
+            Vote::No { why } => return self.abort_collecting(now, who, why, out),
+        }
+        collecting.missing.remove(&shard);
+        if collecting.missing.is_empty()
+            && let Some(Collecting { mut pending, votes, .. }) = self.collecting.remove(&who)
+        {
+            if votes.above.nanos > now.interval.latest + FAR_NS {
+                return self.abort_voted(now, pending, &votes, Conflict::Late, out);
+            }
+            if !broken(Rule::CommitBelowPrepare) {
+                self.issuer.observe(votes.above);
+            }
+            self.locks.committing(who);
+            pending.votes = Some(votes);
+            self.ready.push_back(pending);
+        }
+    }
+
+    /// A commit that waits for votes is aborted, for good: nothing of it was decided.
+    pub(super) fn abort_collecting(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        why: Conflict,
+        out: &mut Outbox<Replica>,
+    ) {
+        if let Some(Collecting { pending, votes, .. }) = self.collecting.remove(&who) {
+            sometimes!("a coordinator aborts while votes are outstanding");
+            self.abort_voted(now, pending, &votes, why, out);
+        }
+    }
+
+    /// The same when the votes are known.
+    pub(super) fn abort_voted(
+        &mut self,
+        now: Reading,
+        pending: Pending,
+        votes: &Collected,
+        why: Conflict,
+        out: &mut Outbox<Replica>,
+    ) {
+        let (who, id) = (pending.request.transaction, pending.request.id);
+        if let Some(live) = self.live.get_mut(&who) {
+            live.doomed = Some(why.clone());
+        }
+        out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
+        self.tell_outcome(who, None, votes, out);
+        self.forget(now, who, out);
+    }
+
+    /// Tells whoever voted.
+    pub(super) fn tell_outcome(
+        &self,
+        transaction: TransactionId,
+        at: Option<Timestamp>,
+        votes: &Collected,
+        out: &mut Outbox<Replica>,
+    ) {
+        for (shard, node) in votes.prepared.iter().chain(&votes.readers) {
+            let decided = Between::Decided { transaction, at };
+            out.send(self.seat(*node, *shard), Message::Between(decided));
+        }
+    }
+
+    /// A decision is in the log, its row beside it.
+    pub(super) fn owe(&mut self, who: TransactionId, at: Timestamp, participants: Vec<ShardId>) -> Option<Write> {
+        if participants.is_empty() {
+            return None;
+        }
+        let decision = Decision { at, participants };
+        let row = Rows::of_decision(self.shard, who, Some(&decision));
+        self.debts.insert(who, Debt::new(decision));
+        Some(row)
+    }
+
+    /// Rows of decisions that everybody has.
+    pub(super) fn on_forget_agreed(&mut self, transactions: &[TransactionId]) -> Vec<Write> {
+        for who in transactions {
+            self.debts.remove(who);
+        }
+        transactions.iter().map(|who| Rows::of_decision(self.shard, *who, None)).collect()
+    }
+
+    // ------------------------------------------------------------------------------------------------------ a participant
+
+    /// Somebody wants an attempt to be prepared. True if that is answered already.
+    pub(super) fn has_voted(
+        &mut self,
+        from: Address,
+        who: TransactionId,
+        id: u64,
+        coordinator: Seat,
+        out: &mut Outbox<Replica>,
+    ) -> bool {
+        let vote = if let Some(doubt) = self.prepared.get(&who) {
+            Some(Vote::Prepared { at: doubt.record.at })
+        } else if let Some(below) = self.readers.get(&who) {
+            Some(Vote::Read { through: self.agreed, below: *below })
+        } else if self.outcomes.contains_key(&who) {
+            None
+        } else {
+            return false;
+        };
+        sometimes!("a participant is asked again after it has voted");
+        if let Some(vote) = vote {
+            self.vote(who, coordinator, vote, out);
+        }
+        out.send(from, Message::Answer(Reply::Prepared { id }));
+        true
+    }
+
+    fn vote(&self, transaction: TransactionId, coordinator: Seat, vote: Vote, out: &mut Outbox<Replica>) {
+        let vote = Between::Vote { transaction, shard: self.shard, vote };
+        out.send(self.seat(coordinator.node, coordinator.shard), Message::Between(vote));
+    }
+
+    /// Says to whoever asked, and to the coordinator if it is another, that it cannot be.
+    pub(super) fn refuse(&self, pending: &Pending, why: Conflict, out: &mut Outbox<Replica>) {
+        let (who, id) = (pending.request.transaction, pending.request.id);
+        if let Ask::Prepare { coordinator, .. } = &pending.request.ask {
+            self.vote(who, *coordinator, Vote::No { why: why.clone() }, out);
+        }
+        out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
+    }
+
+    /// An attempt has its locks, and is to be prepared.
+    pub(super) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Replica>) {
+        let Ask::Prepare { writes, coordinator } = &pending.request.ask else { unreachable!("only that is prepared") };
+        let (who, coordinator, reads) = (pending.request.transaction, *coordinator, writes.is_empty());
+        if let Some(why) = self.locks.prepared(who) {
+            self.forward_wound(who, coordinator.shard, why, out);
+        }
+        if reads { self.would_vote.push(pending) } else { self.ready.push_back(pending) }
+    }
+
+    /// What is to be in the log of an attempt that has its locks.
+    pub(super) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
+        let Ask::Prepare { writes, coordinator } = &pending.request.ask else { return None };
+        let who = pending.request.transaction;
+        let mut locks = self.locks.held(who);
+        if broken(Rule::PrepareWithoutReadLocks) {
+            locks.retain(|(_, lock)| *lock == meridian_txn::Lock::Exclusive);
+        }
+        let age = pending.request.age;
+        let prepared = Prepared { at, age, coordinator: coordinator.shard, writes: writes.clone(), locks };
+        Some(Agreed::Prepare { transaction: who, prepared })
+    }
+
+    /// A prepare record is in the log: its row. The leader votes.
+    pub(super) fn on_prepare_agreed(
+        &mut self,
+        who: TransactionId,
+        record: Prepared,
+        pending: Option<Pending>,
+        out: &mut Outbox<Replica>,
+    ) -> Write {
+        let row = Rows::of_prepared(self.shard, who, Some(&record));
+        if let Some(Pending { from, request, .. }) = pending
+            && let Ask::Prepare { coordinator, .. } = request.ask
+        {
+            self.vote(who, coordinator, Vote::Prepared { at: record.at }, out);
+            out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
+        }
+        self.prepared.insert(who, InDoubt::new(record));
+        row
+    }
+
+    /// Votes for attempts that have only read here, as soon as there is a ceiling for it.
+    pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let (latest, end) = (now.interval.latest, self.group.lease().map_or(0, |lease| lease.granted_until));
+        if self.would_vote.is_empty() || latest >= end {
+            return;
+        }
+        let most = (end - 1 - latest).min(READ_FOR_NS);
+        if self.ceiling.nanos < latest + READ_AT_LEAST_NS.min(most / 2) && !broken(Rule::ReadVoteUnbounded) {
+            return self.want_ceiling(latest + most);
+        }
+        let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
+        let below = if broken(Rule::ReadVoteUnbounded) { for_ever } else { self.ceiling };
+        for Pending { from, request, .. } in std::mem::take(&mut self.would_vote) {
+            let Ask::Prepare { coordinator, .. } = request.ask else { unreachable!("only that is prepared") };
+            sometimes!("a shard that was only read votes");
+            self.vote(request.transaction, coordinator, Vote::Read { through: self.agreed, below }, out);
+            out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
+            self.readers.insert(request.transaction, below);
+        }
+    }
+
+    /// Locks of attempts that have only read here are not needed any more once their bound has passed. When the next passes.
+    pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Replica>) -> Option<u64> {
+        let over = |below: &Timestamp| now.interval.after(below.nanos);
+        let over: Vec<(TransactionId, Timestamp)> =
+            self.readers.iter().filter(|(_, below)| over(below)).map(|(who, below)| (*who, *below)).collect();
+        for (who, below) in over {
+            sometimes!("the bound of a shard that was only read passes");
+            self.let_reader_go(now, who, Some(below), out);
+        }
+        self.readers.values().map(|below| below.nanos.saturating_sub(now.interval.earliest)).min()
+    }
+
+    /// From now on nothing is issued at or below `above`.
+    fn let_reader_go(&mut self, now: Reading, who: TransactionId, above: Option<Timestamp>, out: &mut Outbox<Replica>) {
+        self.issuer.observe(above.unwrap_or_default());
+        self.readers.remove(&who);
+        self.live.remove(&who);
+        let verdicts = self.locks.release(who);
+        self.judge(now, verdicts, out);
+    }
+
+    /// An outcome is in the log: when it is installed, and what.
+    pub(super) fn on_outcome_agreed(
+        &mut self,
+        who: TransactionId,
+        at: Option<Timestamp>,
+        out: &mut Outbox<Replica>,
+    ) -> Option<(Timestamp, Vec<Write>)> {
+        let InDoubt { record, told_by, .. } = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
+        let mut writes = if at.is_some() { record.writes } else { Vec::new() };
+        writes.push(Rows::of_prepared(self.shard, who, None));
+        if let Some(to) = told_by {
+            let ended = Between::Ended { transaction: who, shard: self.shard };
+            out.send(to, Message::Between(ended));
+        }
+        self.live.remove(&who);
+        if let Some(at) = at {
+            self.agreed = self.agreed.max(at);
+            self.late = self.late.max(at);
+            self.issuer.observe(at);
+        }
+        // Nobody issues the last of a nanosecond.
+        Some((at.unwrap_or(Timestamp { logical: u32::MAX, ..record.at }), writes))
+    }
+
+    // ------------------------------------------------------------------------------------------------------ between leaders
+
+    pub(super) fn on_between(&mut self, now: Reading, from: Address, between: Between, out: &mut Outbox<Replica>) {
+        if !self.serving || !self.group.is_leader() || from.database != self.database {
+            return; // Whoever leads is asked again.
+        }
+        match between {
+            Between::Vote { transaction: who, shard, vote } => self.on_vote(now, from, who, (shard, vote), out),
+            Between::Decided { transaction: who, at } => self.on_decided(now, from, who, at, out),
+            Between::Ended { transaction: who, shard } => {
+                if let Some(debt) = self.debts.get_mut(&who) {
+                    debt.owes.remove(&shard);
+                }
+            }
+            Between::Wound { transaction: who, why } => {
+                if broken(Rule::WoundNotForwarded) || self.is_ending(who) {
+                    return;
+                }
+                sometimes!("a prepared transaction is wounded");
+                if self.collecting.contains_key(&who) {
+                    self.abort_collecting(now, who, why, out);
+                } else if self.live.contains_key(&who) {
+                    self.doom(now, who, why, out);
+                }
+            }
+        }
+    }
+
+    fn on_vote(
+        &mut self,
+        now: Reading,
+        from: Address,
+        who: TransactionId,
+        (shard, vote): (ShardId, Vote),
+        out: &mut Outbox<Replica>,
+    ) {
+        if self.collecting.contains_key(&who) {
+            return self.count_vote(now, who, shard, from.node, vote, out);
+        }
+        let ending = self.is_ending(who);
+        match (self.live.get_mut(&who), vote) {
+            (Some(live), Vote::No { why }) if live.doomed.is_none() && !ending => self.doom(now, who, why, out),
+            (Some(live), vote) if live.doomed.is_none() && !ending => {
+                live.votes.retain(|(known, _, _)| *known != shard);
+                live.votes.push((shard, from.node, vote));
+            }
+            _ => self.tell_voter(now, from, who, out),
+        }
+    }
+
+    /// It has all its locks and votes: it ends by itself.
+    fn is_ending(&self, who: TransactionId) -> bool {
+        self.agreeing.values().chain(&self.ready).any(|pending| pending.request.transaction == who)
+            || self.passing.iter().any(|passing| passing.transaction == who)
+    }
+
+    /// An attempt cannot go on; if it waits, it is told.
+    fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Replica>) {
+        let ticket = self.pending.iter().find(|(_, pending)| pending.request.transaction == who).map(|(t, _)| *t);
+        self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
+    }
+
+    /// What became of a transaction that another shard has prepared.
+    fn tell_voter(&mut self, now: Reading, from: Address, who: TransactionId, out: &mut Outbox<Replica>) {
+        if self.is_ending(who) {
+            return;
+        }
+        let known = self.debts.get(&who).map(|debt| debt.at).or_else(|| self.outcomes.get(&who).copied());
+        if let Some(at) = known {
+            let decided = Between::Decided { transaction: who, at: Some(at) };
+            return out.send(from, Message::Between(decided));
+        }
+        // No commit of it can stand here any more (invariant 4), if this is the leadership that counts.
+        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
+        if now.interval.latest < until {
+            sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
+            out.send_before(until, from, Message::Between(Between::Decided { transaction: who, at: None }));
+        }
+    }
+
+    fn on_decided(
+        &mut self,
+        now: Reading,
+        from: Address,
+        who: TransactionId,
+        at: Option<Timestamp>,
+        out: &mut Outbox<Replica>,
+    ) {
+        let ended = Between::Ended { transaction: who, shard: self.shard };
+        if let Some(doubt) = self.prepared.get_mut(&who) {
+            if doubt.record.coordinator != from.shard {
+                return;
+            }
+            doubt.told_by = Some(from);
+            if !std::mem::replace(&mut doubt.ending, true) {
+                self.issuer.observe(at.unwrap_or_default());
+                self.propose(&Agreed::Outcome { transaction: who, at });
+            }
+        } else if self.readers.contains_key(&who) {
+            self.let_reader_go(now, who, at, out);
+        } else if at.is_some() {
+            // It has ended here already; if its record is only on its way into the log, it will ask.
+            if !self.is_ending(who) {
+                out.send(from, Message::Between(ended));
+            }
+        } else if self.live.contains_key(&who) && !self.is_ending(who) {
+            self.would_vote.retain(|pending| pending.request.transaction != who);
+            self.doom(now, who, Conflict::RolledBack, out);
+        }
+    }
+
+    /// An older transaction waits for a prepared one.
+    pub(super) fn forward_wound(
+        &self,
+        who: TransactionId,
+        coordinator: ShardId,
+        why: Conflict,
+        out: &mut Outbox<Replica>,
+    ) {
+        for node in self.group.members() {
+            let wound = Between::Wound { transaction: who, why: why.clone() };
+            out.send(self.seat(*node, coordinator), Message::Between(wound));
+        }
+    }
+
+    /// Whose group decides on a transaction that holds locks here until then.
+    pub(super) fn coordinator_of(&self, who: TransactionId) -> Option<ShardId> {
+        let waiting = || self.agreeing.values().chain(&self.ready).chain(&self.would_vote);
+        let of_pending = || {
+            waiting().find(|pending| pending.request.transaction == who).and_then(|pending| {
+                match &pending.request.ask {
+                    Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
+                    _ => None,
+                }
+            })
+        };
+        self.prepared.get(&who).map(|doubt| doubt.record.coordinator).or_else(of_pending)
+    }
+
+    /// Asks and tells again.
+    pub(super) fn resolve(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        self.resolving = false;
+        if !self.serving || !self.group.is_leader() {
+            return;
+        }
+        let nodes = self.group.members().to_vec();
+        let mut said = Vec::new();
+        for (who, doubt) in self.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending) {
+            if !std::mem::replace(&mut doubt.asked, true) {
+                continue;
+            }
+            sometimes!("a participant asks what became of a transaction");
+            let vote = Vote::Prepared { at: doubt.record.at };
+            said.push((doubt.record.coordinator, Between::Vote { transaction: *who, shard: self.shard, vote }));
+        }
+        for (who, debt) in self.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
+            let decided = || Between::Decided { transaction: *who, at: Some(debt.at) };
+            said.extend(debt.owes.iter().map(|shard| (*shard, decided())));
+        }
+        for (who, why) in self.locks.wounded_prepared() {
+            said.extend(self.coordinator_of(who).map(|shard| (shard, Between::Wound { transaction: who, why })));
+        }
+        for (shard, between) in said {
+            nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
+        }
+        let paid = self.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
+        let transactions: Vec<TransactionId> = paid.map(|(who, _)| *who).collect();
+        if !transactions.is_empty()
+            && let Some(at) = self.draw_one(now)
+        {
+            self.propose(&Agreed::Forget { at, transactions });
+        }
+    }
+
+    /// A leadership begins: what is prepared holds its locks again (invariant 1).
+    pub(super) fn take_up_prepared(&mut self, now: Reading) {
+        for (who, doubt) in &mut self.prepared {
+            (doubt.ending, doubt.told_by) = (false, None);
+            self.locks.restore(now.boot_ns, *who, doubt.record.age, &doubt.record.locks);
+        }
+    }
+
+    /// This member leads no more: what waits for votes is aborted, for its births are void.
+    pub(super) fn dismiss_votes(&mut self, out: &mut Outbox<Replica>) {
+        for (who, Collecting { pending, votes, .. }) in std::mem::take(&mut self.collecting) {
+            let (id, why) = (pending.request.id, Conflict::LeaderChanged);
+            out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
+            self.tell_outcome(who, None, &votes, out);
+        }
+        for pending in std::mem::take(&mut self.would_vote) {
+            self.refuse(&pending, Conflict::LeaderChanged, out);
+        }
+        self.readers.clear();
+    }
+}

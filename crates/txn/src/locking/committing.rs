@@ -1,0 +1,191 @@
+//! How a session commits: alone in one shard, or in two phases (Spanner §4.2.1).
+//!
+//! ```text
+//!   one shard     Commit ─▶ its leader                                            2 trips at most: there and back
+//!   several       Commit ─▶ the coordinator's leader     } at once; its answer is the outcome
+//!                 Prepare ─▶ each other's leader         }
+//! ```
+//!
+//! 1. Every shard that the attempt has locked something in takes part, also where it has only read.
+//! 2. Only the coordinator's answer counts. A participant that refuses, or cannot be reached, makes the session ask the coordinator to abort; it may
+//!    have decided already.
+//! 3. The coordinator is a shard that is written to, if possible one whose leader is this node: the votes of the others, and the answer, then
+//!    travel the least.
+
+use super::gateway::{PAUSE_NS, Part, Session, TRIES};
+use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Seat, Site, Spent};
+use crate::{Conflict, Failure, Lock, Outcome};
+use futures::future::{Either, join_all, select};
+use meridian_machine::{NodeId, ShardId, sometimes};
+use meridian_mvcc::{KeyRange, Write};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+/// What is written to each shard that takes part.
+type Shares = BTreeMap<ShardId, Vec<Write>>;
+
+/// A shard's part in a commit.
+struct Share {
+    seat: Seat,
+    footing: Option<Footing>,
+    writes: Vec<Write>,
+}
+
+impl<S: Site> Session<S> {
+    pub(super) async fn decide(self: Box<Self>) -> Outcome {
+        let timings = self.timings.clone();
+        let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
+        let site = Arc::clone(&self.site);
+        let (outcome, spent) = self.ask_to_commit().await;
+        if let Outcome::Committed { .. } = outcome {
+            site.committed(&spent);
+        }
+        if let Some(timings) = timings {
+            timings.note(|times| {
+                times.commit_ns = timings.elapsed_ns() - began_ns;
+                (times.replication_ns, times.commit_wait_ns) = (spent.replication_ns, spent.commit_wait_ns);
+            });
+        }
+        outcome
+    }
+
+    async fn ask_to_commit(mut self: Box<Self>) -> (Outcome, Spent) {
+        let untold = |outcome| (outcome, Spent::default());
+        let shares = match self.shares().await {
+            Ok(shares) => shares,
+            Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
+            Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
+        };
+        while self.site.is_crowded() && !self.site.is_closed() {
+            self.site.pause(self.boot_ns() + PAUSE_NS).await;
+        }
+        // From here on the leaders end it: dropping this future recalls nothing.
+        self.site.holds_no_more(self.transaction);
+        let parts = std::mem::take(&mut self.parts);
+        let coordinator = self.coordinator(&shares);
+        let share = |(shard, writes): (ShardId, Vec<Write>)| {
+            let Part { leader, footing } = parts.get(&shard).copied().unwrap_or_default();
+            Share { seat: Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) }, footing, writes }
+        };
+        let mut shares: BTreeMap<ShardId, Share> = shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
+        let own = shares.remove(&coordinator).expect("it is one of them");
+        if shares.is_empty() {
+            return self.commit_at(own, Vec::new()).await;
+        }
+        sometimes!("a transaction commits in two phases");
+        let (seat, participants) = (own.seat, shares.keys().copied().collect());
+        let others: Vec<(Seat, Option<Footing>)> = shares.values().map(|share| (share.seat, share.footing)).collect();
+        let coordinator = (seat, own.footing);
+        let prepare = pin!(join_all(shares.into_values().map(|share| self.prepare_at(share, coordinator))));
+        let commit = pin!(self.commit_at(own, participants));
+        let Either::Left((outcome, _)) = select(commit, prepare).await else { unreachable!("they are asked for ever") };
+        if !matches!(outcome.0, Outcome::Committed { .. }) {
+            // Who still waits for a lock need not; whoever has prepared hears it from the coordinator.
+            others.into_iter().for_each(|(seat, footing)| self.site.tell(seat, self.request(footing, Ask::Abort)));
+        }
+        outcome
+    }
+
+    /// What is written where. Every shard that is written to has locked something then, so that its leadership is known.
+    async fn shares(&mut self) -> Result<Shares, Failure> {
+        let writes = self.writes.take();
+        loop {
+            let mut shares: Shares = self.parts.keys().map(|shard| (*shard, Vec::new())).collect();
+            for write in &writes {
+                shares.entry(self.site.route(&write.key).0).or_default().push(write.clone());
+            }
+            let afoot = |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
+            let Some((_, first)) = shares.iter().find(|(shard, writes)| !afoot(shard) && !writes.is_empty()) else {
+                shares.retain(|shard, _| afoot(shard));
+                return Ok(shares);
+            };
+            let key = KeyRange::point(first[0].key.clone());
+            self.read(&key, Lock::Exclusive, false, 1).await?;
+        }
+    }
+
+    fn coordinator(&self, shares: &Shares) -> ShardId {
+        let (here, _) = self.site.here();
+        let rank = |(shard, writes): &(&ShardId, &Vec<Write>)| (writes.is_empty(), self.site.leader(**shard) != here);
+        let (shard, _) = shares.iter().min_by_key(rank).expect("somebody takes part");
+        *shard
+    }
+
+    /// Asks a shard's leader to commit, as the only one or as the coordinator of others.
+    async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> (Outcome, Spent) {
+        let untold = |outcome| (outcome, Spent::default());
+        let Share { mut seat, footing, writes } = share;
+        let site = &*self.site;
+        let (mut until, mut tries, mut maybe_heard) = (self.boot_ns() + PATIENCE_NS, 0, false);
+        loop {
+            let ask = Ask::Commit { writes: writes.clone(), participants: participants.clone() };
+            let request = self.request(footing, ask);
+            let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
+                Some(Heard::Reply(Reply::Committed { at, spent, .. })) => return (Outcome::Committed { at }, spent),
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
+                Some(Heard::Waits) => {
+                    (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
+                    Some(seat.node.0)
+                }
+                Some(_) => {
+                    maybe_heard = true;
+                    Some(seat.node.0)
+                }
+                None => {
+                    (maybe_heard, tries) = (true, tries + 1);
+                    Some(seat.node.0).filter(|_| tries % TRIES != 0 && site.reaches(seat.node))
+                }
+            };
+            if self.boot_ns() >= until || site.is_closed() {
+                let why = Conflict::LeaderChanged;
+                sometimes!("nobody can say in time what became of a commit");
+                return untold(if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } });
+            }
+            site.heard_of_leader(seat, leader.map(NodeId));
+            seat.node = site.leader(seat.shard);
+            site.pause(self.boot_ns() + PAUSE_NS).await;
+        }
+    }
+
+    /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be lost. If it will not be, the coordinator is asked to
+    /// abort.
+    async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>)) {
+        let Share { mut seat, footing, writes } = share;
+        let (site, (decides, its_footing)) = (&*self.site, coordinator);
+        let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
+        loop {
+            let request = self.request(footing, Ask::Prepare { writes: writes.clone(), coordinator: decides });
+            let mut again_ns = PAUSE_NS;
+            let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
+                Some(Heard::Reply(Reply::Prepared { .. })) => {
+                    (until, again_ns) = (self.boot_ns() + PATIENCE_NS, ONE_TRY_NS);
+                    Some(seat.node.0)
+                }
+                Some(Heard::Reply(Reply::Aborted { .. })) => {
+                    (refused, again_ns) = (true, ONE_TRY_NS);
+                    Some(seat.node.0)
+                }
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader,
+                Some(Heard::Waits) => {
+                    (until, tries) = (self.boot_ns() + PATIENCE_NS, 0);
+                    Some(seat.node.0)
+                }
+                Some(_) => Some(seat.node.0),
+                None => {
+                    tries += 1;
+                    Some(seat.node.0).filter(|_| tries % TRIES != 0 && site.reaches(seat.node))
+                }
+            };
+            if refused || self.boot_ns() >= until {
+                sometimes!("a session asks a coordinator to abort");
+                site.tell(decides, self.request(its_footing, Ask::Abort));
+                again_ns = ONE_TRY_NS;
+            }
+            site.heard_of_leader(seat, leader.map(NodeId));
+            seat.node = site.leader(seat.shard);
+            site.pause(self.boot_ns() + again_ns).await;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the leaders of a transaction's shards say to each other (Spanner §4.2.1).
+//!
+//! ```text
+//!   participant                         coordinator
+//!   prepared in its log ── Vote ──────▶ all votes: commit_at above them, agreed, commit wait
+//!        outcome in its log ◀── Decided ──┘
+//!                           ── Ended ──▶ nobody has to ask any more: forgotten
+//! ```
+//!
+//! Whoever waits asks or tells again every second, and so does his successor.
+
+use super::TransactionId;
+use crate::Conflict;
+use meridian_clock::Timestamp;
+use meridian_machine::ShardId;
+use minicbor::{Decode, Encode};
+
+/// Said between leaders.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Between {
+    /// To the coordinator; repeated, it asks what became of the transaction.
+    #[n(0)]
+    Vote {
+        /// On what.
+        #[n(0)]
+        transaction: TransactionId,
+        /// Who votes.
+        #[n(1)]
+        shard: ShardId,
+        /// How.
+        #[n(2)]
+        vote: Vote,
+    },
+    /// To a participant.
+    #[n(1)]
+    Decided {
+        /// On what.
+        #[n(0)]
+        transaction: TransactionId,
+        /// When it committed, which is surely past; none if it is aborted for good.
+        #[n(1)]
+        at: Option<Timestamp>,
+    },
+    /// To the coordinator: the participant's log has the outcome, and will never ask again.
+    #[n(2)]
+    Ended {
+        /// Of which.
+        #[n(0)]
+        transaction: TransactionId,
+        /// Where.
+        #[n(1)]
+        shard: ShardId,
+    },
+    /// To the coordinator: an older transaction waits for this one (Trap A.5-10).
+    #[n(3)]
+    Wound {
+        /// Which is to give way.
+        #[n(0)]
+        transaction: TransactionId,
+        /// To whom, and where.
+        #[n(1)]
+        why: Conflict,
+    },
+}
+
+/// A participant's vote.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Vote {
+    /// It is prepared: the commit timestamp is above this one.
+    #[n(0)]
+    Prepared {
+        /// The prepare timestamp.
+        #[n(0)]
+        at: Timestamp,
+    },
+    /// It was only read, and its locks hold for a while (Trap A.5-8).
+    #[n(1)]
+    Read {
+        /// What was read is what stood here.
+        #[n(0)]
+        through: Timestamp,
+        /// Whoever leads the shard issues above this, once the locks are gone: the commit timestamp is below.
+        #[n(1)]
+        below: Timestamp,
+    },
+    /// It will not be prepared.
+    #[n(2)]
+    No {
+        /// Why.
+        #[n(0)]
+        why: Conflict,
+    },
+}
