@@ -1,10 +1,10 @@
 //! A node of this process and the databases that sessions find in it.
 
 use meridian_clock::{Health, Interval, Reading, Standing};
-use meridian_host::node::{DatabaseError, Node, Options, Status};
+use meridian_host::node::{DatabaseError, Node, Options, ShardStatus, Status};
 use meridian_host::rounds::NodeTime;
 use meridian_mvcc::Key;
-use meridian_sql::system::{ClockFact, Sessions, Surroundings, Waiting};
+use meridian_sql::system::{ClockFact, Sessions, ShardFact, Surroundings, Waiting};
 use meridian_sql::{Analytic, Engine, QueryMemory, SqlError};
 use meridian_txn::locking::Waits;
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
@@ -73,6 +73,23 @@ impl Surroundings for Around {
 
     fn drop_database<'a>(&'a self, name: &'a str) -> Future<'a, Result<(), SqlError>> {
         Box::pin(async move { self.0.drop_database(name).await.map_err(of_database) })
+    }
+
+    fn split<'a>(&'a self, database: &'a str, key: Vec<u8>) -> Future<'a, Result<(), SqlError>> {
+        Box::pin(async move { self.0.split(database, Key::from(key)).await.map_err(of_database) })
+    }
+
+    fn shards(&self, database: &str) -> Vec<ShardFact> {
+        let mut shards: Vec<_> = self.0.status().shards;
+        shards.retain(|shard| shard.database == database);
+        shards.sort_by(|a, b| a.bounds.start.cmp(&b.bounds.start));
+        let fact = |shard: ShardStatus| ShardFact {
+            shard: shard.shard.0,
+            start: shard.bounds.start.to_vec(),
+            end: shard.bounds.end.map(|end| end.to_vec()),
+            leader: shard.leader.map(|leader| leader.0),
+        };
+        shards.into_iter().map(fact).collect()
     }
 
     fn waits(&self) -> Vec<Waiting> {

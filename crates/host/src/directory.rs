@@ -23,9 +23,10 @@ use bytes::Bytes;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
-use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix};
+use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key};
 use meridian_store::Space;
 use meridian_systems::envelope;
+use meridian_systems::spanner::MOST;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -60,6 +61,9 @@ impl fmt::Display for DatabaseError {
 }
 
 impl std::error::Error for DatabaseError {}
+
+/// A node that has agreed on a split has its member of the new shard within so long, mostly.
+const BORN_WITHIN_NS: u64 = 5_000_000_000;
 
 /// What the log has of each machine, not read yet.
 pub type Records = BTreeMap<MachineKey, Vec<Bytes>>;
@@ -341,6 +345,49 @@ impl Directory {
             Some(row) => Ok(DatabaseRow { dropped: true, ..row.clone() }),
         })
         .await
+    }
+
+    /// From a key on, a database's keys are another shard's.
+    pub async fn split(&self, name: &str, key: Key) -> Result<(), DatabaseError> {
+        let failed = DatabaseError::Failed;
+        let gateway = self.find(name).await.map_err(failed)?.ok_or_else(|| DatabaseError::Missing(name.into()))?;
+        if gateway.site().sessions().routes().of(&key).1.start == key {
+            return Ok(()); // It is so already.
+        }
+        let shard = self.new_shard(gateway.site().sessions().database()).await.map_err(failed)?;
+        gateway.split(key, shard).await.map_err(failed)?;
+        // This node's member comes to life in a moment: who splits wants to see it.
+        let sessions = gateway.site().sessions();
+        let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
+        while sessions.member(shard).is_none() && !sessions.is_closed() && crate::clock::boot_ns() < until {
+            sessions.pause(crate::clock::boot_ns() + BORN_WITHIN_NS / 1000).await;
+        }
+        Ok(())
+    }
+
+    /// A number for a new shard of a database; whatever becomes of the shard, nobody else gets it.
+    async fn new_shard(&self, id: DatabaseId) -> Result<ShardId, Failure> {
+        let key = Key::from(shards_key(id));
+        loop {
+            let taken = async {
+                let mut transaction = self.begin_in_system(Mode::ReadWrite).await?;
+                let last = transaction.get(&key, Lock::Exclusive).await?;
+                let last = last.and_then(|value| <[u8; 4]>::try_from(&value[..]).ok()).map_or(0, u32::from_be_bytes);
+                let next = last + 1;
+                transaction.put(key.clone(), Some(Value::from(next.to_be_bytes().to_vec())))?;
+                Ok((next, transaction.commit().await))
+            };
+            match taken.await {
+                Ok((next, _)) if next >= MOST => {
+                    let why = format!("a database has at most {MOST} shards in its life, and this one had them");
+                    return Err(Failure::Unavailable(why));
+                }
+                Ok((next, Outcome::Committed { .. })) => return Ok(ShardId(next)),
+                // Another number, then: of one whose fate is not known nobody makes anything.
+                Ok(_) | Err(Failure::Aborted(_)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
     }
 
     /// Writes the row that `decide` makes of what stands in `system`, and takes it in here.

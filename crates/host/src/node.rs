@@ -31,7 +31,7 @@ use crate::trust::{Certificates, Trust, certificates};
 use meridian_clock::{Drift, Health, Reading, Standing, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role, ShardId};
-use meridian_mvcc::{KeyRange, Store, StoreError};
+use meridian_mvcc::{Key, KeyRange, Store, StoreError};
 use meridian_placement::{Member, Members};
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::envelope::{self, Kind};
@@ -431,6 +431,11 @@ impl Node {
     /// Drops a database and everything in it.
     pub async fn drop_database(&self, name: &str) -> Result<(), DatabaseError> {
         self.directory.drop_database(name).await
+    }
+
+    /// From a key on, a database's keys are another group's. Comes back when that is agreed on and surely past.
+    pub async fn split(&self, database: &str, key: Key) -> Result<(), DatabaseError> {
+        self.directory.split(database, key).await
     }
 
     /// Who waits for whom in the databases that this node leads.

@@ -180,9 +180,9 @@ impl Sessions {
     pub fn learn_route(&self, from: Key, shard: ShardId) {
         let mut routes = self.routes.write();
         // Whoever leads the one mostly leads the other.
-        let parent = routes.of(&from).0;
+        let leader = self.leader(routes.of(&from).0);
         if routes.learn(from, shard) {
-            self.leaders.write().entry(shard).or_insert_with(|| self.leader(parent));
+            self.leaders.write().entry(shard).or_insert(leader);
             self.one_shard.store(false, Ordering::Release);
         }
     }

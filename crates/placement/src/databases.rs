@@ -14,10 +14,16 @@ pub const MERIDIAN: DatabaseId = DatabaseId(2);
 pub const FIRST_FREE: DatabaseId = DatabaseId(3);
 
 const PREFIX: &[u8] = b"\0placement\0database\0";
+const SHARDS: &[u8] = b"\0placement\0shards\0";
 
 /// The prefix of the rows in `system` that say which databases there are.
 pub fn row_prefix() -> &'static [u8] {
     PREFIX
+}
+
+/// The key in `system` of the newest number that was given to a shard of a database.
+pub fn shards_key(id: DatabaseId) -> Vec<u8> {
+    [SHARDS, &id.0.to_be_bytes()].concat()
 }
 
 /// One database, as its row in `system` says.
@@ -32,7 +38,7 @@ pub struct DatabaseRow {
     /// The recipe that runs it.
     #[n(2)]
     pub protocol: String,
-    /// Its shards; one, for now.
+    /// The shards that it began with. What they became since, their own logs say.
     #[n(3)]
     pub shards: Vec<ShardId>,
     /// Dropped: the row stays so that the number is not given out again.

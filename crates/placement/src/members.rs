@@ -28,6 +28,8 @@ pub enum MembersError {
     Twice(NodeId),
     /// Node 0 is nobody: it stands for "no issuer" in a timestamp.
     Zero,
+    /// A timestamp's issuer has no room for so great a number.
+    TooGreat(NodeId),
 }
 
 impl fmt::Display for MembersError {
@@ -36,6 +38,9 @@ impl fmt::Display for MembersError {
             MembersError::Empty => f.write_str("a cluster needs at least one node"),
             MembersError::Twice(node) => write!(f, "node {} is named twice", node.0),
             MembersError::Zero => f.write_str("node numbers begin at 1"),
+            MembersError::TooGreat(node) => {
+                write!(f, "node {} has too great a number: the greatest is {}", node.0, u16::MAX)
+            }
         }
     }
 }
@@ -56,6 +61,9 @@ impl Members {
             let node = member.node;
             if node.0 == 0 {
                 return Err(MembersError::Zero);
+            }
+            if node.0 > u16::MAX.into() {
+                return Err(MembersError::TooGreat(node));
             }
             if by_node.insert(node, member).is_some() {
                 return Err(MembersError::Twice(node));
@@ -105,6 +113,7 @@ mod tests {
     fn a_cluster_has_distinct_numbered_members() {
         assert_eq!(Members::new([]), Err(MembersError::Empty));
         assert_eq!(Members::new([member(0)]), Err(MembersError::Zero));
+        assert_eq!(Members::new([member(70_000)]), Err(MembersError::TooGreat(NodeId(70_000))));
         assert_eq!(Members::new([member(1), member(1)]), Err(MembersError::Twice(NodeId(1))));
         assert_eq!(Members::new([member(2), member(1)]).unwrap().nodes(), [NodeId(1), NodeId(2)]);
     }

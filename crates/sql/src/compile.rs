@@ -343,5 +343,5 @@ pub(crate) fn is_control(statement: &Statement) -> bool {
             | Statement::Deallocate { .. }
             | Statement::CreateDatabase { .. }
             | Statement::Drop { object_type: ast::ObjectType::Database, .. }
-    )
+    ) || matches!(statement, Statement::AlterTable(alter) if alter.operations.is_empty())
 }

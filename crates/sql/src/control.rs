@@ -6,6 +6,7 @@ use crate::error::{SqlError, state};
 use crate::names;
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
+use crate::split;
 use crate::system::Surroundings;
 use crate::types::Type;
 use crate::work::Work;
@@ -14,7 +15,7 @@ use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessM
 use std::sync::Arc;
 
 /// What databases are made in; a statement that makes one is no part of a transaction.
-async fn outside(session: &mut Session, what: &str) -> Result<Arc<dyn Surroundings>, SqlError> {
+pub(crate) async fn outside(session: &mut Session, what: &str) -> Result<Arc<dyn Surroundings>, SqlError> {
     if session.work.as_ref().is_some_and(|work| work.explicit) {
         return Err(SqlError::new(state::ACTIVE_TRANSACTION, format!("{what} cannot run inside a transaction block")));
     }
@@ -89,6 +90,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Set(set) => {
             apply(session, set).await?;
             done("SET")
+        }
+        Statement::AlterTable(alter) if compiled.source.split.is_some() => {
+            let rows = compiled.source.split.clone().unwrap_or_default();
+            split::run(session, &alter.name, &rows).await
         }
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
             let around = outside(session, "CREATE DATABASE").await?;

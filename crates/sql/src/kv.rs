@@ -40,13 +40,16 @@ pub(crate) fn pending_key(storage: u32) -> Key {
     to_key([&PENDING, &storage.to_be_bytes()[..]].concat())
 }
 
+/// What the keys of all storages begin with.
+pub(crate) const ROWS: u8 = 2;
+
 /// How long the prefix of a storage is.
 pub(crate) const PREFIX: usize = 5;
 
 /// What every key of a storage begins with.
 pub(crate) fn storage_prefix(storage: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(32);
-    out.push(2);
+    out.push(ROWS);
     out.extend(storage.to_be_bytes());
     out
 }

@@ -56,6 +56,7 @@ mod scan;
 mod select;
 mod session;
 mod settings;
+mod split;
 pub mod system;
 mod types;
 mod work;

@@ -21,6 +21,8 @@ pub(crate) struct Parsed {
     pub(crate) as_of: Option<AsOf>,
     /// What CREATE DATABASE says behind PROTOCOL.
     pub(crate) protocol: Option<String>,
+    /// What ALTER TABLE says behind SPLIT AT VALUES; then it says nothing else.
+    pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
 }
 
 /// Which state a query is to see.
@@ -119,6 +121,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     refuse_deep(&tokens)?;
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
+    let split = cut_split(&mut tokens)?;
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
         // Every form of VACUUM is one statement here; the parser knows only another system's.
@@ -159,12 +162,15 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
         }
         names::settle_position(answer, sql)
     };
-    let statement = parser.parse_statement().map_err(|e| failed(e, &parser))?;
+    let mut statement = parser.parse_statement().map_err(|e| failed(e, &parser))?;
+    if let (Statement::AlterTable(alter), true) = (&mut statement, split.is_some()) {
+        alter.operations.clear();
+    }
     while parser.consume_token(&Token::SemiColon) {}
     if parser.peek_token().token != Token::EOF {
         return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
     }
-    Ok(Parsed { statement, as_of, protocol })
+    Ok(Parsed { statement, as_of, protocol, split })
 }
 
 /// Expressions are trees walked by recursion: chains of operators, which the parser builds in a loop, are bounded here.
@@ -226,6 +232,33 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlEr
     let with = is_word(&tokens[at - 1], "with") && at > 3;
     tokens.truncate(if with { at - 1 } else { at });
     Ok(Some(name))
+}
+
+/// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves something in its place that the parser knows.
+fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr>>>, SqlError> {
+    let begins = |token: Option<&TokenWithSpan>, word| token.is_some_and(|token| is_word(token, word));
+    if !begins(tokens.first(), "alter") || !begins(tokens.get(1), "table") {
+        return Ok(None);
+    }
+    let starts = |pair: &[TokenWithSpan]| is_word(&pair[0], "split") && is_word(&pair[1], "at");
+    let Some(at) = tokens.windows(2).position(starts) else { return Ok(None) };
+    let place = names::place(tokens[at].span.start);
+    let values = tokens.split_off(at);
+    let wrong = || {
+        SqlError::new(state::SYNTAX, "SPLIT AT takes VALUES and rows of constants")
+            .hint("For example: ALTER TABLE account SPLIT AT VALUES (1000), (2000)")
+            .at(place)
+    };
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(40);
+    parser = parser.with_tokens_with_locations(values[2..].to_vec());
+    let query = parser.parse_query().map_err(|_| wrong())?;
+    if parser.peek_token().token != Token::EOF {
+        return Err(wrong());
+    }
+    let ast::SetExpr::Values(ast::Values { rows, .. }) = *query.body else { return Err(wrong()) };
+    let stand_in = ["enable", "row", "level", "security"];
+    tokens.extend(stand_in.map(|word| TokenWithSpan::wrap(Token::make_keyword(word))));
+    Ok(Some(rows.into_iter().map(|row| row.content).collect()))
 }
 
 /// Cuts `AS OF SYSTEM TIME value` from the end.

@@ -357,7 +357,11 @@ impl Space {
         limit_bytes: usize,
     ) -> Result<Chunk, StoreError> {
         let id = self.versions();
-        let found = meridian_mvcc::scan(&self.recent, &*self.store, id, range, at, reverse, limit_rows, limit_bytes)?;
+        let mut found =
+            meridian_mvcc::scan(&self.recent, &*self.store, id, range, at, reverse, limit_rows, limit_bytes)?;
+        if range.start <= local::all().start {
+            found.rows.retain(|(key, _)| !local::is(key)); // What shards keep for themselves nobody else reads.
+        }
         if self.bounds.read().contains_range(range) { Ok(found) } else { Err(StoreError::Elsewhere) }
     }
 

@@ -5,7 +5,7 @@ use crate::client;
 use crate::member::{Life, Member};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
-use meridian_mvcc::{StoreError, local};
+use meridian_mvcc::StoreError;
 use std::collections::BTreeMap;
 
 impl World {
@@ -65,7 +65,7 @@ impl World {
             let mut damaged = false;
             for member in life.members.values() {
                 match member.space.scan(member.replica.bounds(), Timestamp::MAX, false, usize::MAX, usize::MAX) {
-                    Ok(chunk) => rows.extend(chunk.rows.into_iter().filter(|(key, _)| !local::is(key))),
+                    Ok(chunk) => rows.extend(chunk.rows),
                     Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => damaged = true,
                     Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
                 }

@@ -4,7 +4,7 @@
 //! to whoever holds the locks, and comes through [`Surroundings`]. A session is told from its transaction's age: a transaction that
 //! runs again after losing keeps its age and gets a new number, so that its lock then names no session.
 
-use super::{ClockFact, OWNER, Rows, Value, World, Writer};
+use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
 use crate::response::Status;
 use meridian_txn::{Age, Future};
@@ -43,6 +43,16 @@ pub trait Surroundings: Send + Sync {
     fn drop_database<'a>(&'a self, name: &'a str) -> Future<'a, Result<(), SqlError>> {
         let _ = name;
         Box::pin(std::future::ready(Err(SqlError::unsupported("DROP DATABASE"))))
+    }
+    /// From a key on, a database's keys are another group's.
+    fn split<'a>(&'a self, database: &'a str, key: Vec<u8>) -> Future<'a, Result<(), SqlError>> {
+        let _ = (database, key);
+        Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER TABLE … SPLIT AT"))))
+    }
+    /// A database's shards, as far as this node knows.
+    fn shards(&self, database: &str) -> Vec<ShardFact> {
+        let _ = database;
+        Vec::new()
     }
     /// Who waits for whom, as far as this node knows.
     fn waits(&self) -> Vec<Waiting> {

@@ -17,12 +17,14 @@ mod clock;
 mod describe;
 mod information_schema;
 mod layout;
+mod shards;
 
 pub(crate) use activity::Seat;
 pub use activity::{Sessions, Surroundings, TransactionName, Waiting};
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
 pub use describe::{Catalog, SystemFunction};
+pub use shards::ShardFact;
 
 use crate::catalog::{ColumnDef, Table};
 use crate::datum::Datum;
@@ -99,6 +101,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| information_schema::rows_of(&table.name))
         .or_else(|| activity::rows_of(&table.name))
         .or_else(|| clock::rows_of(&table.name))
+        .or_else(|| shards::rows_of(&table.name))
 }
 
 /// Collects the rows of a system table. A column that a row does not name is NULL where that is allowed, else zero, false or empty.

@@ -1,0 +1,55 @@
+//! A database whose keys are split among several groups, on real nodes.
+
+use futures::executor::block_on;
+use meridian_host::node::{Node, Options};
+use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
+use std::sync::Arc;
+
+fn put(database: &Arc<dyn Database>, writes: &[(&str, &str)]) {
+    let begin = Begin { mode: Mode::ReadWrite, age: None };
+    let mut transaction = block_on(database.begin(begin)).unwrap();
+    for (key, value) in writes {
+        transaction.put(Key::from(*key), Some(Value::from(*value))).unwrap();
+    }
+    assert!(matches!(block_on(transaction.commit()), Outcome::Committed { .. }));
+}
+
+fn all(database: &Arc<dyn Database>, mode: Mode) -> Vec<String> {
+    let mut transaction = block_on(database.begin(Begin { mode, age: None })).unwrap();
+    let (mut rows, mut rest) = (Vec::new(), Some(KeyRange::all()));
+    while let Some(range) = rest {
+        let found = block_on(transaction.scan(&range, Lock::Shared, false, 10)).unwrap();
+        rows.extend(
+            found
+                .rows
+                .iter()
+                .map(|(key, value)| format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))),
+        );
+        rest = found.rest;
+    }
+    rows
+}
+
+const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
+
+#[test]
+fn a_database_is_split_and_written_across_the_split_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for life in 0..3 {
+        let node = Node::open(Options::alone().at(folder.path())).unwrap();
+        let database = node.database("meridian").unwrap();
+        if life == 0 {
+            put(&database, &[("a", "1"), ("m", "1"), ("z", "1")]);
+            block_on(node.split("meridian", Key::from("m"))).unwrap();
+            block_on(node.split("meridian", Key::from("m"))).unwrap();
+            block_on(node.split("meridian", Key::from("t"))).unwrap();
+            put(&database, &[("a", "2"), ("m", "2"), ("z", "2")]);
+        }
+        assert_eq!(node.status().shards.iter().filter(|shard| shard.database == "meridian").count(), 3, "life {life}");
+        for mode in [NOW, Mode::ReadWrite] {
+            assert_eq!(all(&database, mode), ["a=2", "m=2", "z=2"], "life {life}, {mode:?}");
+        }
+        if life == 1 { node.kill() } else { node.shutdown() }
+    }
+}

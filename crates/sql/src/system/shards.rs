@@ -1,0 +1,39 @@
+//! Which groups have which keys: `meridian.shards`.
+
+use super::{Rows, World, Writer};
+
+/// A shard of a database, as this node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardFact {
+    /// Its number.
+    pub shard: u32,
+    /// Its first key.
+    pub start: Vec<u8>,
+    /// The first key beyond.
+    pub end: Option<Vec<u8>>,
+    /// The node that leads its group, if that is known.
+    pub leader: Option<u32>,
+}
+
+pub(super) fn rows_of(name: &str) -> Option<Rows> {
+    (name == "shards").then_some(shards as Rows)
+}
+
+fn shards(world: &World<'_>, out: &mut Writer<'_>) {
+    let database = &world.facts.database;
+    let facts = world.facts.surroundings().map_or_else(Vec::new, |around| around.shards(database));
+    for ShardFact { shard, start, end, leader } in &facts {
+        // The table whose rows begin in it, or whose are cut by its beginning.
+        let of_table = |key: &[u8]| {
+            let storage = key.strip_prefix(&[crate::kv::ROWS])?.first_chunk().map(|id| u32::from_be_bytes(*id))?;
+            world.catalog.tables.iter().find(|table| table.storage == storage).map(|table| table.name.clone())
+        };
+        out.row(&[
+            ("shard", (*shard).into()),
+            ("leader", (*leader).into()),
+            ("table_name", of_table(start).into()),
+            ("start_key", start.escape_ascii().to_string().into()),
+            ("end_key", end.as_ref().map(|end| end.escape_ascii().to_string()).into()),
+        ]);
+    }
+}
