@@ -66,6 +66,43 @@ fn sql(node: &Started, statement: &str) -> String {
     stdout(&output)
 }
 
+/// A table in three groups, and transactions across them while the node that leads them is killed: money neither appears nor vanishes.
+#[test]
+fn money_moves_between_groups_whoever_is_killed() {
+    let mut cluster = Cluster::start();
+    sql(cluster.node(0), "create table account (id int primary key, balance int)");
+    sql(cluster.node(0), "insert into account select i, 100 from generate_series(0, 29) i");
+    sql(cluster.node(1), "alter table account split at values (10), (20)");
+    sql(cluster.node(1), "alter table account split at values (10)"); // It is so already.
+    let shards = sql(cluster.node(1), "select shard from meridian.shards");
+    assert!(shards.contains("(3 rows)"), "{shards}");
+    let transfer = |node: &Started, from: u32, to: u32| {
+        let commands = format!(
+            "begin; update account set balance = balance - 1 where id = {from}; \
+             update account set balance = balance + 1 where id = {to}; commit"
+        );
+        run(&["sql", &node.url, "-e", &commands]).status.success()
+    };
+    let mut moved = 0;
+    for number in 0..6 {
+        moved += u32::from(transfer(cluster.node(number as usize % 3), number, 29 - number));
+    }
+    assert_eq!(moved, 6);
+    for killed in 0..3 {
+        cluster.kill(killed);
+        let (survivor, began) = ((killed + 1) % 3, Instant::now());
+        let mut through = 0;
+        while through < 3 && began.elapsed() < Duration::from_secs(60) {
+            let number = u32::try_from(killed).expect("small") * 3 + through;
+            through += u32::from(transfer(cluster.node(survivor), number, 29 - number));
+        }
+        assert_eq!(through, 3, "nothing went through after node {killed} was killed");
+        cluster.restart(killed);
+        let all = sql(cluster.node(survivor), "select sum(balance) as total, count(*) from account");
+        assert!(all.contains("3000") && all.contains("30"), "{all}");
+    }
+}
+
 #[test]
 fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
     let mut cluster = Cluster::start();

@@ -191,7 +191,7 @@ fn without_faults_hardly_anything_fails() {
     let report = run(Options { faults: Faults::NONE, ..Options::new(7) });
     assert_eq!(report.verdict, Ok(()));
     assert!(report.history.iter().all(|transaction| transaction.status != Status::Info), "{}", told(&report));
-    assert!(report.faults.is_empty());
+    assert!(report.faults.keys().all(|what| *what == "shard born"), "{:?}", report.faults);
 }
 
 #[test]
@@ -213,13 +213,16 @@ fn every_planted_defect_is_noticed() {
     for defect in Defect::all() {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::LeaseNotChecked => 385,
-            Defect::EarlierLifeHeard => 435,
-            Defect::Rule(Rule::IssuerBelowLog) => 235,
-            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 1040,
-            Defect::Rule(Rule::PromiseNotLogged) => 5425,
-            Defect::Rule(Rule::StoreChecksum) => 1515,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 390,
+            Defect::LeaseNotChecked => 788,
+            Defect::VoteForgotten => 698,
+            Defect::EarlierLifeHeard => 170,
+            Defect::Rule(Rule::CeilingNotAgreed) => 1323,
+            Defect::Rule(Rule::PrepareWithoutReadLocks) => 1146,
+            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 3169,
+            Defect::Rule(Rule::AckBeforeDurable) => 132,
+            Defect::Rule(Rule::PromiseNotLogged) => 1334,
+            Defect::Rule(Rule::StoreChecksum) => 237,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 143,
             _ => 0,
         };
         let noticed = |seed: &u64| {

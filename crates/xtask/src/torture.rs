@@ -160,7 +160,8 @@ fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::Temp
         let door = board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no door")?;
         let client = clients::connect(door).await.ok_or("nobody answers at the first node")?;
         let made = client.batch_execute("CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)").await;
-        made.map_err(|error| error.to_string())
+        made.map_err(|error| error.to_string())?;
+        client.batch_execute(clients::SPLIT).await.map_err(|error| error.to_string())
     })?;
     let workers: Vec<_> = (0..options.clients)
         .map(|number| runtime.spawn(clients::work(Arc::clone(&board), number, options.seed)))

@@ -1,31 +1,42 @@
-//! Spanner, in its first form: one group for each database.
+//! Spanner: leader-based groups under timed leases, and transactions across them.
 //!
 //! | question | answer |
 //! |---|---|
 //! | what is time | an interval |
-//! | who orders conflicts | the lock table at the leader (wound-wait) |
+//! | who orders conflicts | the lock table at the leader (wound-wait), two-phase commit between groups |
 //! | what carries agreement | a leader-based group under a timed lease |
 //! | when does a commit show | when it is agreed and its timestamp has surely passed (commit wait) |
 //!
 //! ```text
-//!   Commit ─▶ exclusive locks ─▶ commit_at ≥ now.latest, above all before, below the lease's end ─▶ propose     one step (Trap A.5-4)
-//!                                                    agreed ─▶ install everywhere
-//!                                       TT.after(commit_at) ─▶ visible: locks released, answered
+//!   Commit ─▶ exclusive locks ─▶ votes, if others take part ─▶ commit_at ≥ now.latest, above all before, below the lease's end ─▶ propose
+//!                                                    agreed ─▶ install everywhere                      one step (Trap A.5-4)
+//!                                       TT.after(commit_at) ─▶ visible: locks released, answered, others told
 //! ```
 //!
-//! 1. Timestamps grow in the order of the log; a new leader starts above everything in it, whatever its clock says (Trap A.5-2).
+//! | file | question |
+//! |---|---|
+//! | `requests` | who gets a lock, who has to wait or to give way |
+//! | `commits` | from a drawn timestamp to an answer |
+//! | `two_phase` | what groups say to each other about one transaction |
+//! | `snapshots` | what may be read without locks, and when |
+//! | `splits` | how a shard becomes two |
+//! | `leadership` | who should lead |
+//! | `records` | what is agreed on, and what a shard keeps for itself of it |
+//!
+//! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere; a new leader starts above everything in it, whatever its clock
+//!    says (Trap A.5-2).
 //! 2. Nothing is answered or shown before `TT.after(commit_at)` (I3). The wait overlaps agreement.
-//! 3. A snapshot "now" is the newest visible commit: everything acknowledged is in it, nothing in commit wait is, and
-//!    nothing at or below it can appear any more (I1; Trap A.5-6).
-//! 4. A snapshot at a given timestamp first has a floor agreed on, so that no later leader assigns at or below it (I4).
-//! 5. Locks belong to one leadership: a request that bears another's number is refused (Trap A.5-7).
+//! 3. A snapshot "now" of the only shard is the newest visible commit, while nothing is prepared (Trap A.5-6); of several it is `now.latest`.
+//! 4. A snapshot above every commit lies below a ceiling that the log holds: no later leader assigns at or below it (I4).
+//! 5. Locks belong to one leadership: a request that bears another's number is refused (Trap A.5-7). Those of prepared transactions are in the log.
 //! 6. The log names the transaction of each commit, so that a repeated request hears the same timestamp (Trap A.5-11), after a restart
 //!    too while the entry is still in the log. What may have been forgotten is answered `Unknown`, never `Aborted` (Trap A.5-15).
-//! 7. The future is not promised: a snapshot beyond `now.latest` is answered `Unknown`, for every commit would have to wait for it.
-//! 8. A snapshot is *closed* at a member that has installed an entry at or above it, if a leader has shown that much: it is served there without asking
-//!    anybody, for ever, whatever any clock says. Leaders tell the members how far they have shown ([`Message::Shown`]).
+//! 7. The future is not promised: a snapshot well beyond `now.latest` is answered `Unknown`, for every commit would have to wait for it.
+//! 8. A snapshot is *closed* at a member that has installed an entry at or above it, if a leader has shown that much and nothing below it is prepared: it is
+//!    served there without asking anybody, for ever, whatever any clock says. Leaders tell the members how far they have shown ([`Message::Shown`]).
 //!
-//! **Not here yet.** Several groups and two-phase commit; promises for groups where nothing happens (MinNextTS, §4.2.4).
+//! **Not here yet.** Changing members; schema changes at a timestamp; promises for groups where nothing happens (MinNextTS, §4.2.4). Groups of one database have
+//! the same members: who asks another group asks it everywhere.
 //! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod commits;

@@ -35,6 +35,11 @@ pub struct Board {
     pub closed: AtomicBool,
 }
 
+/// How the keys of lists begin.
+const HALVES: [&str; 2] = ["l", "m"];
+/// What is done to the table before anything else.
+pub const SPLIT: &str = "ALTER TABLE torture SPLIT AT VALUES ('m')";
+
 enum Step {
     Read(String),
     Append(String, i64),
@@ -49,14 +54,21 @@ enum Wrong {
 
 fn plan(rng: &mut ChaCha8Rng, board: &Board) -> (Vec<Step>, bool) {
     let age = board.next.load(Relaxed) / (LONG * LISTS);
-    let key = |rng: &mut ChaCha8Rng| format!("l{age:05}.{}", rng.random_range(0..LISTS));
+    // In two halves, which are two shards': most transactions of several steps commit in two phases.
+    let key = |rng: &mut ChaCha8Rng| {
+        let list = rng.random_range(0..LISTS);
+        format!("{}{age:05}.{list}", HALVES[usize::from(list * 2 >= LISTS)])
+    };
     let several = rng.random_range(1..5);
     let mut steps = Vec::new();
     for _ in 0..several {
         steps.push(match rng.random_range(0..10) {
             0..5 => Step::Append(key(rng), board.next.fetch_add(1, Relaxed) + 1),
             5..9 => Step::Read(key(rng)),
-            _ => Step::Scan(format!("l{age:05}"), format!("l{:05}", age + 1)),
+            _ => {
+                let half = HALVES[rng.random_range(0..2)];
+                Step::Scan(format!("{half}{age:05}"), format!("{half}{:05}", age + 1))
+            }
         });
     }
     let alone = steps.len() == 1;

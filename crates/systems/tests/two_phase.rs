@@ -1,0 +1,365 @@
+//! Two-phase commit between two groups of one member each, message by message: what is said can be looked at, lost, and said late.
+
+use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
+use meridian_mvcc::{Key, KeyRange, Value, Write, local};
+use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_systems::spanner::{Effect, Kept, Message, Replica, Timer};
+use meridian_txn::locking::{Ask, Between, Footing, Reply, Request, Seat, TransactionId, Vote};
+use meridian_txn::{Age, Conflict, Lock};
+use std::collections::{BTreeMap, VecDeque};
+
+const MS: u64 = 1_000_000;
+const EPSILON: u64 = 4 * MS;
+const BEGINNING: u64 = 1_000_000 * MS;
+
+/// The group of one shard. Both are at one node.
+struct Group {
+    shard: ShardId,
+    replica: Replica,
+    out: Outbox<Replica>,
+    timers: BTreeMap<Timer, u64>,
+    disk: Vec<Record>,
+    rows: BTreeMap<Key, Value>,
+    applied: (Index, Term),
+    newest: Timestamp,
+    /// What was installed that clients have written: when, and which keys.
+    installed: Vec<(Timestamp, Vec<String>)>,
+}
+
+/// The keys below `m` are shard 0's, the others shard 1's.
+fn bounds(shard: ShardId) -> KeyRange {
+    let (low, high) = KeyRange::all().cut(&"m".into());
+    if shard.0 == 0 { low } else { high }
+}
+
+fn member(shard: ShardId) -> Address {
+    Address::replica(NodeId(1), DatabaseId(1), shard)
+}
+
+impl Group {
+    fn born(shard: ShardId, now: Reading, disk: Vec<Record>, rows: BTreeMap<Key, Value>, newest: Timestamp) -> Group {
+        let me = NodeId(1);
+        let mut out = Outbox::new();
+        let pairs: Vec<(Key, Value)> = rows.clone().into_iter().collect();
+        let kept = Kept::new(shard.0, bounds(shard), Vec::new(), &pairs, newest).expect("its own rows");
+        let restored = Restored { records: disk.clone(), ..Restored::default() };
+        let config = Config::new(me, vec![me], DatabaseId(1), shard);
+        let replica = Replica::new(config, 7, restored, kept, now, &mut out);
+        let (timers, applied) = (BTreeMap::new(), (Index(0), Term(0)));
+        Group { shard, replica, out, timers, disk, rows, applied, newest, installed: Vec::new() }
+    }
+}
+
+/// Two groups, and a client.
+struct World {
+    groups: [Group; 2],
+    now: u64,
+    /// What leaders have said to each other and nobody has heard yet.
+    between: VecDeque<(ShardId, ShardId, Between)>,
+    /// What the client heard.
+    heard: Vec<(ShardId, Reply)>,
+}
+
+impl World {
+    fn new() -> World {
+        let reading = Reading::at(BEGINNING, Interval::around(BEGINNING, EPSILON));
+        let born = |shard| Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO);
+        let (groups, between) = ([born(0), born(1)], VecDeque::new());
+        let mut world = World { groups, now: BEGINNING, between, heard: Vec::new() };
+        (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // What their births asked for.
+        world.pass(20 * MS);
+        assert!(world.groups.iter().all(|group| group.replica.is_serving()));
+        world
+    }
+
+    fn reading(&self) -> Reading {
+        Reading::at(self.now, Interval::around(self.now, EPSILON))
+    }
+
+    /// The leader's node of a shard ends, and comes back with what its disk has.
+    fn restart(&mut self, shard: u32) {
+        let (now, group) = (self.reading(), &mut self.groups[shard as usize]);
+        let (disk, rows) = (std::mem::take(&mut group.disk), BTreeMap::new());
+        *group = Group::born(group.shard, now, disk, rows, Timestamp::ZERO);
+        self.step(shard, |_, _, _| {});
+        self.pass(2_000 * MS); // Until what it may have promised has passed.
+        assert!(self.groups[shard as usize].replica.is_serving());
+    }
+
+    fn step(&mut self, shard: u32, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
+        let now = self.reading();
+        let group = &mut self.groups[shard as usize];
+        step(&mut group.replica, now, &mut group.out);
+        loop {
+            let mut durable = None;
+            for effect in group.out.drain().collect::<Vec<_>>() {
+                match effect {
+                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => match message {
+                        Message::Answer(reply) => self.heard.push((group.shard, reply)),
+                        Message::Between(between) if to.node == member(to.shard).node => {
+                            self.between.push_back((group.shard, to.shard, between));
+                        }
+                        _ => {}
+                    },
+                    Do::Arm { timer, at } => drop(group.timers.insert(timer, at)),
+                    Do::Disarm { timer } => drop(group.timers.remove(&timer)),
+                    Do::Persist { position, record } => {
+                        group.disk.push(record);
+                        durable = Some(position);
+                    }
+                    Do::Do(Effect::Install { at, index, term, writes, .. }) => {
+                        (group.applied, group.newest) = ((index, term), group.newest.max(at));
+                        let (rows, writes): (Vec<_>, Vec<_>) =
+                            writes.into_iter().partition(|write| local::is(&write.key));
+                        for row in rows {
+                            match row.value {
+                                Some(value) => drop(group.rows.insert(row.key, value)),
+                                None => drop(group.rows.remove(&row.key)),
+                            }
+                        }
+                        let name = |write: &Write| String::from_utf8_lossy(&write.key).into_owned();
+                        if !writes.is_empty() {
+                            group.installed.push((at, writes.iter().map(name).collect()));
+                        }
+                    }
+                    Do::Do(Effect::Serve(serve)) => {
+                        let (id, footing, at) = (serve.id, serve.footing, serve.at);
+                        self.heard.push((group.shard, Reply::Rows { id, footing, at, rows: Vec::new(), rest: None }));
+                    }
+                    Do::Do(_) => {}
+                }
+            }
+            let Some(through) = durable else { return };
+            group.replica.on_durable(now, through, &mut group.out);
+        }
+    }
+
+    /// Lets time pass, timers firing on the way.
+    fn pass(&mut self, nanos: u64) {
+        let end = self.now + nanos;
+        loop {
+            let due = |(shard, group): (usize, &Group)| {
+                group.timers.iter().map(|(timer, at)| (*at, shard as u32, *timer)).min_by_key(|(at, _, _)| *at)
+            };
+            let next = self.groups.iter().enumerate().filter_map(due).min_by_key(|(at, _, _)| *at);
+            let Some((at, shard, timer)) = next.filter(|(at, _, _)| *at <= end) else { break };
+            self.now = self.now.max(at);
+            self.groups[shard as usize].timers.remove(&timer);
+            self.step(shard, |replica, now, out| replica.on_timer(now, timer, out));
+        }
+        self.now = end;
+    }
+
+    /// Everything that leaders say to each other is heard, and what comes of it.
+    fn talk(&mut self) {
+        for _ in 0..20 {
+            while let Some((from, to, between)) = self.between.pop_front() {
+                self.step(to.0, |replica, now, out| {
+                    replica.on_message(now, member(from), Message::Between(between), out);
+                });
+            }
+            self.pass(3 * EPSILON);
+        }
+    }
+
+    fn ask(&mut self, shard: u32, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
+        let transaction = transaction(number);
+        let age = Age { began_ns: number, node: 9, number };
+        let request = Request { transaction, age, id, footing, ask };
+        let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
+        let from = Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
+        let before = self.heard.len();
+        self.step(shard, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
+        self.heard[before..].iter().map(|(_, reply)| reply.clone()).collect()
+    }
+
+    fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<Footing> {
+        let range = KeyRange::point(Key::from(key));
+        let said = self.ask(shard, number, 1, None, Ask::Read { range, lock, reverse: false, limit_rows: 1 });
+        said.iter().find_map(|reply| if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None })
+    }
+
+    /// What became of a client's transaction, as far as it was told.
+    fn outcome(&self, number: u64) -> Option<Result<Timestamp, Conflict>> {
+        let _ = number;
+        self.heard.iter().find_map(|(_, reply)| match reply {
+            Reply::Committed { at, .. } => Some(Ok(*at)),
+            Reply::Aborted { why, .. } => Some(Err(why.clone())),
+            _ => None,
+        })
+    }
+
+    fn prepare(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
+        let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
+        self.ask(1, number, 5, footing, Ask::Prepare { writes: writes(keys), coordinator })
+    }
+
+    fn commit(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
+        let participants = vec![ShardId(1)];
+        self.ask(0, number, 5, footing, Ask::Commit { writes: writes(keys), participants })
+    }
+}
+
+fn transaction(number: u64) -> TransactionId {
+    TransactionId { node: 9, incarnation: 1, number }
+}
+
+fn writes(keys: &[&str]) -> Vec<Write> {
+    keys.iter().map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) }).collect()
+}
+
+#[test]
+fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    assert!(matches!(world.prepare(1, there, &["z"])[..], [Reply::Prepared { id: 5 }]));
+    let Some((_, _, Between::Vote { vote: Vote::Prepared { at: prepared }, .. })) = world.between.front().cloned()
+    else {
+        panic!("it votes: {:?}", world.between)
+    };
+    assert_eq!(world.commit(1, here, &["a"]), [], "it waits for the vote");
+    world.talk();
+    let at = world.outcome(1).expect("told").expect("committed");
+    assert!(at > prepared && world.reading().interval.after(at.nanos));
+    assert_eq!(world.groups[0].installed, [(at, vec!["a".to_owned()])]);
+    assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
+    world.pass(3_000 * MS);
+    world.talk();
+    world.pass(3_000 * MS);
+    assert!(world.groups.iter().all(|group| group.replica.unresolved() == 0 && group.replica.locks().is_empty()));
+}
+
+/// Trap A.5-8: without the shared lock in the record, the new leader would let a writer pass that the commit has to come before.
+#[test]
+fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
+    let mut world = World::new();
+    let here = world.read(0, 1, "a", Lock::Exclusive);
+    let there = world.read(1, 1, "x", Lock::Shared);
+    world.prepare(1, there, &["z"]);
+    world.restart(1);
+    assert_eq!(world.read(1, 2, "x", Lock::Exclusive), None, "x was only read, and is locked still");
+    world.commit(1, here, &["a"]);
+    world.talk();
+    let at = world.outcome(1).expect("told").expect("committed: the new leader votes again");
+    assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
+    assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })), "2 goes on");
+}
+
+/// Trap A.5-11: a coordinator that knows nothing of a transaction can never commit it, and says so.
+#[test]
+fn a_coordinator_that_has_forgotten_aborts_and_a_late_commit_finds_that() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    world.prepare(1, there, &["z"]);
+    world.between.clear(); // The vote is lost, and so is the coordinator's memory.
+    world.restart(0);
+    world.pass(3_000 * MS);
+    world.talk();
+    assert_eq!(world.groups[1].installed, []);
+    assert_eq!(world.groups[1].replica.unresolved(), 0, "it has asked, and heard");
+    assert!(matches!(world.commit(1, here, &["a"])[..], [Reply::Aborted { .. }]));
+}
+
+/// Trap A.5-12: a decision in the log is told by whoever leads next, until the participant has it in its own.
+#[test]
+fn a_decision_outlives_its_coordinator() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    world.prepare(1, there, &["z"]);
+    world.commit(1, here, &["a"]);
+    let vote = world.between.pop_front().expect("a vote");
+    world.step(0, |replica, now, out| replica.on_message(now, member(vote.0), Message::Between(vote.2), out));
+    assert_eq!(world.groups[0].installed.len(), 1, "decided, and not told yet");
+    world.between.clear();
+    world.restart(0);
+    world.pass(3_000 * MS);
+    world.talk();
+    assert_eq!(world.groups[1].installed.len(), 1);
+    world.pass(3_000 * MS);
+    world.talk();
+    assert!(world.groups.iter().all(|group| group.replica.unresolved() == 0));
+}
+
+/// Trap A.5-10.
+#[test]
+fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Exclusive));
+    world.prepare(7, there, &["z"]);
+    world.between.clear();
+    world.commit(7, here, &["a"]);
+    assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "it is prepared: the older one waits");
+    world.talk();
+    assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
+    assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })));
+    assert_eq!(world.groups[1].installed, []);
+}
+
+/// Trap A.5-8, the cheaper way: no record, and a bound below which the commit has to stay.
+#[test]
+fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Shared));
+    world.prepare(1, there, &[]);
+    world.pass(10 * MS);
+    let Some((_, _, Between::Vote { vote: Vote::Read { below, .. }, .. })) = world.between.front().cloned() else {
+        panic!("it votes: {:?}", world.between)
+    };
+    assert_eq!(world.groups[1].replica.unresolved(), 0);
+    // The vote comes when its bound has passed: too late.
+    world.pass(3_000 * MS);
+    assert!(world.reading().interval.after(below.nanos));
+    let said = world.read(1, 2, "z", Lock::Exclusive);
+    assert!(said.is_some(), "its locks are free");
+    world.commit(1, here, &["a"]);
+    world.talk();
+    assert_eq!(world.outcome(1), Some(Err(Conflict::Late)));
+    // Whoever writes there now is above the bound, and so is a later leader.
+    world.restart(1);
+    let footing = world.read(1, 3, "z", Lock::Exclusive);
+    world.ask(1, 3, 6, footing, Ask::Commit { writes: writes(&["z"]), participants: Vec::new() });
+    world.pass(50 * MS);
+    assert!(world.groups[1].installed[0].0 > below);
+}
+
+/// §4.1.3: what is prepared holds back a snapshot above it, of the keys that it writes (§4.2.4).
+#[test]
+fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    world.prepare(1, there, &["z"]);
+    world.pass(20 * MS);
+    let at = Some(Timestamp::end_of(world.now));
+    let snapshot = |key: &str| {
+        let range = KeyRange::point(Key::from(key));
+        Ask::Snapshot { at, range, reverse: false, limit_rows: 1 }
+    };
+    world.ask(1, 2, 1, None, snapshot("y"));
+    world.ask(1, 3, 1, None, snapshot("z"));
+    world.pass(20 * MS);
+    let rows = |world: &World| {
+        world.heard.iter().filter(|(_, reply)| matches!(reply, Reply::Rows { at: of, .. } if Some(*of) == at)).count()
+    };
+    assert_eq!(rows(&world), 1, "y is shown, z may be written below");
+    world.commit(1, here, &["a"]);
+    world.talk();
+    assert_eq!(rows(&world), 2);
+}
+
+#[test]
+fn who_asks_for_keys_that_moved_hears_whose_they_are() {
+    let mut world = World::new();
+    let said = world.ask(0, 1, 1, None, Ask::Split { at: "g".into(), shard: ShardId(5) });
+    assert_eq!(said, []);
+    world.pass(100 * MS);
+    assert!(matches!(world.outcome(1), Some(Ok(_))), "{:?}", world.heard);
+    let range = KeyRange::point(Key::from("h"));
+    let read = Ask::Read { range, lock: Lock::Shared, reverse: false, limit_rows: 1 };
+    assert_eq!(world.ask(0, 2, 1, None, read), [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]);
+    assert!(world.read(0, 3, "a", Lock::Shared).is_some());
+    // Garbage at the door: a key that is not here, and the first one of all.
+    let split = |at: &str| Ask::Split { at: at.into(), shard: ShardId(6) };
+    assert!(matches!(world.ask(0, 4, 1, None, split("z"))[..], [Reply::Moved { .. }]));
+    assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Reply::Unknown { .. }]));
+}
