@@ -255,6 +255,15 @@ impl Sessions {
 
     /// An answer came for a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
+        if let Reply::Wounded { why } = reply {
+            let woken: Vec<Waiting> = {
+                let mut waiting = self.waiting.lock();
+                let keys: Vec<(u64, u64)> = waiting.keys().filter(|(of, _)| *of == number).copied().collect();
+                keys.iter().filter_map(|key| waiting.remove(key)).collect()
+            };
+            woken.into_iter().for_each(|waiting| waiting.answerer.answer(Heard::Wounded(why.clone())));
+            return;
+        }
         let id = reply.id();
         if let Reply::Waiting { .. } = reply {
             if let Some(waiting) = self.waiting.lock().get_mut(&(number, id)) {

@@ -197,6 +197,11 @@ pub const SHOULD_MEET: &[&str] = &[
     "leadership is lost while a commit is being agreed on",
 ];
 
+/// How many message delays each kind of transaction waits for, without faults.
+pub fn delays() -> Vec<(&'static str, u64)> {
+    world::World::delays()
+}
+
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };

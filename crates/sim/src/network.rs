@@ -75,6 +75,12 @@ impl Network {
         self.clogged.insert((from, to), (by_ns, until));
     }
 
+    /// Every message takes the same time.
+    pub fn even(&mut self, one_way_ns: u64) {
+        self.base_ns.values_mut().for_each(|base| *base = one_way_ns);
+        self.spread = 0.0;
+    }
+
     /// Nothing is wrong any more.
     pub fn heal(&mut self) {
         (self.loss, self.repeat, self.straggle) = (0.0, 0.0, 0.0);

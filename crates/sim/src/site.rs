@@ -169,6 +169,15 @@ impl Desk {
 
     /// An answer for one of its coordinators.
     pub fn hear(&self, number: u64, reply: Reply) {
+        if let Reply::Wounded { why } = reply {
+            let mut state = self.state.lock();
+            let of_attempt: Vec<Key> =
+                state.waiting.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
+            for waiting in of_attempt.iter().filter_map(|key| state.waiting.remove(key)) {
+                let _ = waiting.sender.send(Heard::Wounded(why.clone()));
+            }
+            return;
+        }
         let id = reply.id();
         if let Reply::Waiting { .. } = reply {
             if let Some(waiting) = self.state.lock().waiting.get_mut(&(number, id)) {

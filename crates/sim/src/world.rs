@@ -50,6 +50,7 @@ const MANY_KEYS: u32 = 20_000;
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
+mod delays;
 mod disks;
 mod ending;
 mod frames;

@@ -56,7 +56,7 @@ fn a_wound_only_marks_until_the_victim_would_wait() {
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
     ask(&mut table, 0, 3, point("b"), Lock::Exclusive, 11);
     // The oldest wants a: 2 is marked, and may go on as long as it need not wait.
-    assert_eq!(ask(&mut table, 1, 1, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(ask(&mut table, 1, 1, point("a"), Lock::Exclusive, 12), [Verdict::Marked(id(2), wounded(1, "a"))]);
     assert_eq!(ask(&mut table, 2, 2, point("c"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
     assert_eq!(ask(&mut table, 3, 2, point("b"), Lock::Shared, 14), [Verdict::Victim(id(2), None, wounded(1, "a"))]);
     assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
@@ -124,7 +124,7 @@ fn an_upgrade_waits_for_the_other_reader_only() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);
     ask(&mut table, 0, 2, point("a"), Lock::Shared, 11);
-    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), [Verdict::Marked(id(2), wounded(1, "a"))]);
     assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
 }
 
@@ -134,7 +134,7 @@ fn what_is_held_is_granted_again_even_to_the_wounded() {
     let range = KeyRange { start: Key::from("b"), end: Some(Key::from("d")) };
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
     ask(&mut table, 0, 2, range, Lock::Exclusive, 11);
-    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), []);
+    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), [Verdict::Marked(id(2), wounded(1, "a"))]);
     assert_eq!(ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
     assert_eq!(ask(&mut table, 0, 2, point("c"), Lock::Exclusive, 14), [Verdict::Granted(14)]);
 }
@@ -209,6 +209,7 @@ proptest! {
                         held.remove(&victim);
                         verdicts.extend(table.release(id(victim)));
                     }
+                    Verdict::Marked(..) => {}
                     Verdict::Wound(..) => unreachable!("nothing is prepared"),
                 }
             }

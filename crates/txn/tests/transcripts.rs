@@ -58,6 +58,7 @@ impl World {
             Verdict::Victim(who, Some(ticket), conflict) => {
                 format!("victim: t{} waiting for {}, {}", who.number, self.tickets[ticket], why(conflict))
             }
+            Verdict::Marked(who, conflict) => format!("marked: t{}, {}", who.number, why(conflict)),
             Verdict::Wound(who, conflict) => format!("its coordinator is told: t{}, {}", who.number, why(conflict)),
         };
         verdicts.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -76,7 +77,7 @@ impl World {
                 let settled = verdicts.iter().any(|verdict| match verdict {
                     Verdict::Granted(_) => true,
                     Verdict::Victim(victim, ..) => *victim == id(number),
-                    Verdict::Wound(..) => false,
+                    Verdict::Marked(..) | Verdict::Wound(..) => false,
                 });
                 let waits = if settled { String::new() } else { format!("waits: {who} {what} {mode}\n") };
                 return Ok(waits + &self.verdicts(&verdicts));

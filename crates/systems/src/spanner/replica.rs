@@ -135,6 +135,8 @@ pub(super) struct Live {
     pub(super) doomed: Option<Conflict>,
     /// Its newest question: what is older and arrives later is not answered.
     pub(super) newest: u64,
+    /// Who is told that it is wounded.
+    pub(super) gateway: Address,
     /// Votes of other shards that came before the commit, for which this one coordinates.
     pub(super) votes: Vec<(ShardId, NodeId, Vote)>,
 }

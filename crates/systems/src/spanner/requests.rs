@@ -152,7 +152,8 @@ impl Replica {
             (None, None) => {
                 self.births += 1;
                 let votes = Vec::new();
-                self.live.insert(request.transaction, Live { birth: self.births, doomed: None, newest, votes });
+                let live = Live { birth: self.births, doomed: None, newest, gateway: from, votes };
+                self.live.insert(request.transaction, live);
                 None
             }
             (_, Some(live)) => {
@@ -288,6 +289,11 @@ impl Replica {
                     }
                     self.abort_collecting(now, victim, why, out);
                     self.forget(now, victim, out);
+                }
+                Verdict::Marked(who, why) => {
+                    if let Some(live) = self.live.get(&who) {
+                        out.send(live.gateway, Message::Answer(Reply::Wounded { why }));
+                    }
                 }
                 Verdict::Wound(prepared, why) => {
                     if let Some(coordinator) = self.coordinator_of(prepared) {

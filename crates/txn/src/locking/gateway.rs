@@ -308,7 +308,7 @@ impl<S: Site> Session<S> {
                     Err(error) => return Err(of_store(error)),
                 },
                 Some(Heard::Reply(Reply::Moved { to, .. })) => return self.moved(shard, to),
-                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => {
                     self.aborted = Some(why.clone());
                     return Err(Failure::Aborted(why));
                 }

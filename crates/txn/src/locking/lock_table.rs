@@ -3,7 +3,8 @@
 //! ```text
 //!   older asks, younger holds      the younger is marked (wounded), the older waits for it
 //!   younger asks, older holds      the younger waits
-//!   a wounded one would wait, waits already, or has asked for nothing for a second      it is aborted (it may wait elsewhere)
+//!   a wounded one would wait, waits already, or has asked for nothing for a second      it is aborted
+//!   one that waits in another shard hears of its wound, and aborts itself
 //! ```
 //!
 //! 1. Two transactions never hold conflicting locks on one key.
@@ -33,6 +34,8 @@ pub enum Verdict {
     Granted(Ticket),
     /// The transaction must be aborted; it waited, if a ticket is given. Its locks are held until it is released.
     Victim(TransactionId, Option<Ticket>, Conflict),
+    /// It was marked, and does not wait here: if it waits elsewhere, it is to be aborted there.
+    Marked(TransactionId, Conflict),
     /// A prepared transaction is in an older one's way: its coordinator may still abort it.
     Wound(TransactionId, Conflict),
 }
@@ -159,7 +162,9 @@ impl LockTable {
             let waited = owner.waiting.as_ref().map(|request| request.ticket);
             match owner.phase {
                 Phase::Prepared => verdicts.push(Verdict::Wound(*blocker, why)),
-                Phase::Open if waited.is_none() && now_ns < owner.asked_at + Self::IDLE_NS => {}
+                Phase::Open if waited.is_none() && now_ns < owner.asked_at + Self::IDLE_NS => {
+                    verdicts.push(Verdict::Marked(*blocker, why));
+                }
                 _ => verdicts.push(Verdict::Victim(*blocker, waited, why)),
             }
         }

@@ -248,6 +248,13 @@ pub enum Reply {
         #[n(0)]
         id: u64,
     },
+    /// An older transaction wants what this one holds: whatever it waits for elsewhere, it aborts itself. Not an answer to a question.
+    #[n(10)]
+    Wounded {
+        /// By whom, and where.
+        #[n(0)]
+        why: Conflict,
+    },
     /// These keys are another shard's.
     #[n(9)]
     Moved {
@@ -274,6 +281,7 @@ impl Reply {
             | Reply::Broken { id, .. }
             | Reply::Prepared { id }
             | Reply::Moved { id, .. } => *id,
+            Reply::Wounded { .. } => 0,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a coordinator wants of the node that it runs on.
 
 use super::{Footing, Reply, Request, Seat, Spent, TransactionId};
-use crate::Age;
+use crate::{Age, Conflict};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
@@ -27,6 +27,8 @@ pub enum Heard {
     Waits,
     /// The leader's answer.
     Reply(Reply),
+    /// Not an answer: somewhere else an older transaction wants what this one holds.
+    Wounded(Conflict),
     /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
     Read {
         /// What the attempt's locks stand on.
