@@ -413,12 +413,11 @@ impl Replica {
                 break;
             }
             next.0 += 1;
-            match Agreed::decode(&entry.payload) {
-                Ok(Some(Agreed::Commit { at, transaction, .. } | Agreed::Outcome { at: Some(at), transaction })) => {
-                    self.remember(transaction, at, entry.term)
-                }
-                // The store has the rest. What cannot be read stopped the node when it was agreed on.
-                Ok(_) | Err(_) => {}
+            // The store has the rest. What cannot be read stopped the node when it was agreed on.
+            if let Ok(Some(Agreed::Commit { at, transaction, .. } | Agreed::Outcome { at: Some(at), transaction })) =
+                Agreed::decode(&entry.payload)
+            {
+                self.remember(transaction, at, entry.term);
             }
         }
         if next <= applied.0 {

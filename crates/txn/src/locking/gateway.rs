@@ -388,7 +388,7 @@ impl<S: Site> Session<S> {
                     site.learn_route(at, shard);
                     return Ok(());
                 }
-                Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => drop(site.learn_route(from, other)),
+                Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => site.learn_route(from, other),
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => site.heard_of_leader(seat, leader.map(NodeId)),
                 Some(_) => {}
                 None => site.heard_of_leader(seat, None),
