@@ -176,8 +176,9 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     ] {
         let _ = writeln!(out, "# TYPE meridian_{name} gauge");
         for shard in &status.shards {
-            let database = label(&shard.database);
-            let _ = writeln!(out, "meridian_{name}{{database=\"{database}\"}} {}", value(shard));
+            let (database, number) = (label(&shard.database), shard.shard.0);
+            let labels = format!("database=\"{database}\",shard=\"{number}\"");
+            let _ = writeln!(out, "meridian_{name}{{{labels}}} {}", value(shard));
         }
     }
     for (name, value) in watched.counters.read() {

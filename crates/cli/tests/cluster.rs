@@ -346,10 +346,10 @@ fn health_is_what_a_majority_can_serve() {
     for name in [
         "meridian_clock_uncertainty_seconds 0.000100000\n",
         "meridian_node_number ",
-        "meridian_shard_leader_node{database=\"meridian\"} ",
-        "meridian_shard_through_ns{database=\"meridian\"} ",
-        "meridian_shard_applied_position{database=\"meridian\"} ",
-        "meridian_recent_bytes{database=\"meridian\"} ",
+        "meridian_shard_leader_node{database=\"meridian\",shard=\"0\"} ",
+        "meridian_shard_through_ns{database=\"meridian\",shard=\"0\"} ",
+        "meridian_shard_applied_position{database=\"meridian\",shard=\"0\"} ",
+        "meridian_recent_bytes{database=\"meridian\",shard=\"0\"} ",
         "meridian_log_fsyncs_total ",
         "meridian_pg_connections_open ",
     ] {

@@ -101,7 +101,7 @@ pub struct Prepared {
     /// What it will have written here.
     #[n(3)]
     pub writes: Vec<Write>,
-    /// What it holds here, shared or not (Trap A.5-8).
+    /// What it holds here besides, shared or not (Trap A.5-8).
     #[n(4)]
     pub locks: Vec<(KeyRange, Lock)>,
 }

@@ -14,9 +14,9 @@ use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
-use meridian_mvcc::Write;
-use meridian_txn::Conflict;
+use meridian_mvcc::{KeyRange, Write};
 use meridian_txn::locking::{Ask, Between, Reply, Seat, TransactionId, Verdict, Vote};
+use meridian_txn::{Conflict, Lock};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is prepared, or owed, is asked and told again so often.
@@ -255,9 +255,14 @@ impl Replica {
     pub(super) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
         let Ask::Prepare { writes, coordinator } = &pending.request.ask else { return None };
         let who = pending.request.transaction;
+        // What is written is locked exclusively, and stands in the record anyhow.
+        let written = |range: &KeyRange| {
+            range.as_point().is_some_and(|key| writes.binary_search_by(|write| write.key.cmp(key)).is_ok())
+        };
         let mut locks = self.locks.held(who);
+        locks.retain(|(range, _)| !written(range));
         if broken(Rule::PrepareWithoutReadLocks) {
-            locks.retain(|(_, lock)| *lock == meridian_txn::Lock::Exclusive);
+            locks.retain(|(_, lock)| *lock == Lock::Exclusive);
         }
         let age = pending.request.age;
         let prepared = Prepared { at, age, coordinator: coordinator.shard, writes: writes.clone(), locks };
@@ -527,7 +532,9 @@ impl Replica {
     pub(super) fn take_up_prepared(&mut self, now: Reading) {
         for (who, doubt) in &mut self.prepared {
             (doubt.ending, doubt.told_by) = (false, None);
-            self.locks.restore(now.boot_ns, *who, doubt.record.age, &doubt.record.locks);
+            let Prepared { age, locks, writes, .. } = &doubt.record;
+            let written = writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
+            self.locks.restore(now.boot_ns, *who, *age, locks.iter().cloned().chain(written));
         }
     }
 

@@ -222,10 +222,16 @@ impl LockTable {
     }
 
     /// A prepared transaction's locks, as its record in the log has them. They conflict with nobody's: they were held together before.
-    pub fn restore(&mut self, now_ns: u64, who: TransactionId, age: Age, locks: &[(KeyRange, Lock)]) {
+    pub fn restore(
+        &mut self,
+        now_ns: u64,
+        who: TransactionId,
+        age: Age,
+        locks: impl Iterator<Item = (KeyRange, Lock)>,
+    ) {
         self.owners.insert(who, Owner::new(age, Phase::Prepared, now_ns));
         for (range, lock) in locks {
-            self.hold(who, &Request { ticket: 0, range: range.clone(), lock: *lock });
+            self.hold(who, &Request { ticket: 0, range, lock });
         }
     }
 
