@@ -213,16 +213,16 @@ fn every_planted_defect_is_noticed() {
     for defect in Defect::all() {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::LeaseNotChecked => 788,
-            Defect::VoteForgotten => 698,
-            Defect::EarlierLifeHeard => 170,
-            Defect::Rule(Rule::CeilingNotAgreed) => 1323,
-            Defect::Rule(Rule::PrepareWithoutReadLocks) => 1146,
-            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 3169,
-            Defect::Rule(Rule::AckBeforeDurable) => 132,
-            Defect::Rule(Rule::PromiseNotLogged) => 1334,
-            Defect::Rule(Rule::StoreChecksum) => 237,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 143,
+            Defect::LeaseNotChecked => 1330,
+            Defect::VoteForgotten => 170,
+            Defect::Rule(Rule::CeilingNotAgreed) => 1320,
+            Defect::Rule(Rule::PrepareWithoutReadLocks) => 3508,
+            Defect::Rule(Rule::WoundNotForwarded) => 80,
+            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 2120,
+            Defect::Rule(Rule::PromiseNotLogged) => 2175,
+            Defect::Rule(Rule::LeasesOverlap) => 78,
+            Defect::Rule(Rule::StoreChecksum) => 1306,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 850,
             _ => 0,
         };
         let noticed = |seed: &u64| {
