@@ -1,6 +1,6 @@
 //! The door to a database for sessions of this node: the coordinator of `txn`, standing on this node's members.
 
-use crate::member::CHUNK_BYTES;
+use crate::member::{CHUNK_BYTES, MemberShard};
 use crate::sessions::Sessions;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
@@ -100,7 +100,7 @@ impl Site for Local {
     }
 
     fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        let look = |member: &crate::member::MemberShard| {
+        let look = |member: &MemberShard| {
             let home = member.world();
             home.space().get(key, at).inspect_err(|error| home.heed(error))
         };
@@ -115,7 +115,7 @@ impl Site for Local {
         reverse: bool,
         limit_rows: usize,
     ) -> Result<Chunk, StoreError> {
-        let look = |member: &crate::member::MemberShard| {
+        let look = |member: &MemberShard| {
             let home = member.world();
             let found = home.space().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
             found.inspect_err(|error| home.heed(error))

@@ -20,12 +20,12 @@ use crate::sessions::Sessions;
 use crate::settle::Settles;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
-use meridian_clock::Reading;
+use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
-use meridian_mvcc::{KeyRange, StoreError, Write};
+use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_store::Space;
+use meridian_store::{Extent, Space};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{Effect, Kept, Message, Replica, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
@@ -249,7 +249,7 @@ impl MemberHome {
     }
 
     /// Goes on from a copy that was received. Within a step of the machine.
-    pub fn use_copy(&self, copy: meridian_mvcc::SpaceId, extent: meridian_store::Extent) -> Result<Kept, StoreError> {
+    pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Kept, StoreError> {
         self.space.use_copy(copy, extent)?;
         kept(&self.space)
     }
@@ -278,7 +278,7 @@ impl Settles for MemberShard {
         &self.world().space
     }
 
-    fn closed(&self) -> meridian_clock::Timestamp {
+    fn closed(&self) -> Timestamp {
         self.world().readable().closed
     }
 

@@ -1,6 +1,7 @@
 //! Statements about the session: transaction control, SET, SHOW.
 
 use crate::compile::Compiled;
+use crate::datetime::{from_unix_ns, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
@@ -10,6 +11,7 @@ use crate::split;
 use crate::system::Surroundings;
 use crate::types::Type;
 use crate::work::Work;
+use meridian_clock::Timestamp;
 use meridian_txn::Mode;
 use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
 use std::sync::Arc;
@@ -199,6 +201,16 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     }
 }
 
+/// As in Cloud Spanner: when this session's newest transaction that wrote was committed.
+const COMMIT_TIMESTAMP: &str = "spanner.commit_timestamp";
+
+/// A timestamp in microseconds, rounded up: a state of that time has the commit in it.
+fn shown(at: Timestamp) -> Datum {
+    let mut text = String::new();
+    timestamp_to_text(from_unix_ns(at.nanos.saturating_add(999)), true, &mut text);
+    Datum::text(text)
+}
+
 /// What a SHOW asks for.
 fn name_of_show(variable: &[ast::Ident]) -> String {
     let words: Vec<String> = variable.iter().map(|ident| ident.value.to_lowercase()).collect();
@@ -230,6 +242,9 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     }
     if name == "clock" {
         return rows(crate::system::clock_now(&session.facts));
+    }
+    if name == COMMIT_TIMESTAMP {
+        return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
     }
     let Some(value) = session.settings.get(&name) else {
         let mut error =

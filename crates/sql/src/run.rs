@@ -271,7 +271,10 @@ impl Session {
             let outcome = work.txn.commit().await;
             self.committing = false;
             match outcome {
-                Outcome::Committed { .. } => return Ok(()),
+                Outcome::Committed { at } => {
+                    self.committed_at = Some(at);
+                    return Ok(());
+                }
                 Outcome::Unknown => {
                     let why = "No leader answered in time: the transaction may have happened, or may yet.";
                     return Err(unknown().detail(why));

@@ -17,6 +17,7 @@ use crate::settings::Settings;
 use crate::system::Seat;
 use crate::types::Type;
 use crate::work::Work;
+use meridian_clock::Timestamp;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct Session {
     simple: bool,
     /// A commit was sent, and its outcome not heard.
     pub(crate) committing: bool,
+    /// When its newest transaction that wrote was committed.
+    pub(crate) committed_at: Option<Timestamp>,
     sql: Arc<str>,
     pub(crate) seat: Seat,
 }
@@ -77,6 +80,7 @@ impl Session {
             running: None,
             simple: false,
             committing: false,
+            committed_at: None,
             sql: Arc::from(""),
             seat,
         }

@@ -11,7 +11,7 @@
 
 use super::Agreed;
 use super::replica::{Message, Passing, Replica, Timer};
-use meridian_clock::Reading;
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::Key;
 use meridian_txn::Conflict;
@@ -104,7 +104,7 @@ impl Replica {
     }
 
     /// A split is agreed: whoever leads says so once its timestamp has passed.
-    pub(super) fn on_split_agreed(&mut self, now: Reading, at: meridian_clock::Timestamp, out: &mut Outbox<Replica>) {
+    pub(super) fn on_split_agreed(&mut self, now: Reading, at: Timestamp, out: &mut Outbox<Replica>) {
         let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
         self.passing.push_back(Passing { at, transaction, asked: Some(asked), drawn_ns, agreed_ns, votes: None });
