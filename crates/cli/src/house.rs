@@ -3,12 +3,13 @@
 use meridian_clock::{Health, Interval, Reading, Standing};
 use meridian_host::node::{DatabaseError, Node, Options, ShardStatus, Status};
 use meridian_host::rounds::NodeTime;
+use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, Sessions, ShardFact, Surroundings, Waiting};
-use meridian_sql::{Analytic, Engine, QueryMemory, SqlError};
-use meridian_txn::locking::Waits;
+use meridian_sql::{Analytic, Engine, GroupMembers, QueryMemory, SqlError};
+use meridian_txn::locking::{Members, Waits};
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -79,7 +80,15 @@ impl Surroundings for Around {
         Box::pin(async move { self.0.split(database, Key::from(key)).await.map_err(of_database) })
     }
 
+    fn change_members<'a>(&'a self, database: &'a str, members: GroupMembers) -> Future<'a, Result<(), SqlError>> {
+        let nodes = |numbers: Vec<u32>| numbers.into_iter().map(NodeId).collect();
+        let GroupMembers { voters, learners, witnesses } = members;
+        let members = Members { voters: nodes(voters), learners: nodes(learners), witnesses: nodes(witnesses) };
+        Box::pin(async move { self.0.change_members(database, members).await.map_err(of_database) })
+    }
+
     fn shards(&self, database: &str) -> Vec<ShardFact> {
+        let numbers = |nodes: BTreeSet<NodeId>| nodes.into_iter().map(|node| node.0).collect();
         let mut shards: Vec<_> = self.0.status().shards;
         shards.retain(|shard| shard.database == database);
         shards.sort_by(|a, b| a.bounds.start.cmp(&b.bounds.start));
@@ -88,6 +97,11 @@ impl Surroundings for Around {
             start: shard.bounds.start.to_vec(),
             end: shard.bounds.end.map(|end| end.to_vec()),
             leader: shard.leader.map(|leader| leader.0),
+            members: GroupMembers {
+                voters: numbers(shard.members.voters),
+                learners: numbers(shard.members.learners),
+                witnesses: numbers(shard.members.witnesses),
+            },
         };
         shards.into_iter().map(fact).collect()
     }

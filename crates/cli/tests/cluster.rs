@@ -101,6 +101,16 @@ fn money_moves_between_groups_whoever_is_killed() {
         let all = sql(cluster.node(survivor), "select sum(balance) as total, count(*) from account");
         assert!(all.contains("3000") && all.contains("30"), "{all}");
     }
+    // One node gives up what it has, and is as good a door as before.
+    sql(cluster.node(0), "alter database meridian members (2, 3)");
+    let voters = sql(cluster.node(1), "select distinct voters from meridian.shards");
+    assert!(voters.contains("2,3") && voters.contains("(1 row)"), "{voters}");
+    assert!(transfer(cluster.node(0), 1, 2));
+    let all = sql(cluster.node(0), "select sum(balance) as total, count(*) from account");
+    assert!(all.contains("3000") && all.contains("30"), "{all}");
+    let fails = |statement: &str| stderr(&run(&["sql", &cluster.node(1).url, "-e", statement]));
+    assert!(fails("alter database meridian members (2, 9)").contains("there is no node 9"));
+    assert!(fails("alter database meridian members 2").contains("MEMBERS takes numbers of nodes"));
 }
 
 #[test]

@@ -8,25 +8,27 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A node begins its member of a group when it has seen the row, and ends it when it has seen that it is dropped; until then
-//!    messages for it are dropped like any lost message.
+//! 1. A node begins its members of a database when it has seen the row, and ends them when it has seen that it is dropped; until then
+//!    messages for them are dropped like any lost message. In between, leaders say of which shards it is a member.
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
 
 use crate::gateway::{Gateway, Local};
 use crate::identity::OpenError;
-use crate::member::{self, MemberShard, Patience, Place};
+use crate::member::{self, Begun, MemberShard, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
-use crate::sessions::Sessions;
+use crate::sessions::{Household, Sessions};
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key};
+use meridian_replication::group::{Index, Membership, Roster};
 use meridian_store::Space;
 use meridian_systems::envelope;
-use meridian_systems::spanner::MOST;
+use meridian_systems::spanner::{MOST_SHARDS, Origin};
+use meridian_txn::locking::Members;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Why a database was not created or dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +67,55 @@ impl std::error::Error for DatabaseError {}
 
 /// A node that has agreed on a split has its member of the new shard within so long, mostly.
 const BORN_WITHIN_NS: u64 = 5_000_000_000;
+
+/// What cannot be done for want of room is tried again after this.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What the directory's thread does, one after the other.
+enum Task {
+    /// A row of `system` was installed here.
+    Learn(DatabaseRow),
+    /// This node is a member of a shard since an entry.
+    Invite(DatabaseId, ShardId, Index),
+    /// This node is no member of a shard any more since an entry.
+    Leave(DatabaseId, ShardId, Index),
+    Stop,
+}
+
+/// The members of one database.
+struct Family {
+    database: DatabaseId,
+    directory: Weak<Directory>,
+    tasks: mpsc::Sender<Task>,
+}
+
+impl Household for Family {
+    fn bear(&self, parent: ShardId, (child, bounds): (ShardId, KeyRange), eager: bool) {
+        let Some(directory) = self.directory.upgrade() else { return };
+        let Some(gateway) = directory.gateway(self.database) else { return };
+        let sessions = gateway.site().sessions();
+        let _alone = directory.bearing.lock();
+        if let Err(error) = directory.bear_child(sessions, parent, (child, bounds), eager) {
+            tracing::error!(%error, "a shard that was split off cannot be begun on this node");
+        }
+    }
+
+    // Asked for within a step of a machine: done after it.
+
+    fn invite(&self, shard: ShardId, since: Index) {
+        let _ = self.tasks.send(Task::Invite(self.database, shard, since));
+    }
+
+    fn leave(&self, shard: ShardId, since: Index) {
+        let _ = self.tasks.send(Task::Leave(self.database, shard, since));
+    }
+}
+
+/// The keys of a shard, as far as a node knows that has nothing of it yet.
+fn unknown(shard: ShardId) -> KeyRange {
+    let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
+    if shard == FIRST_SHARD { KeyRange::all() } else { none }
+}
 
 /// What the log has of each machine, not read yet.
 pub type Records = BTreeMap<MachineKey, Vec<Bytes>>;
@@ -95,7 +147,7 @@ pub struct Directory {
     gateways: RwLock<BTreeMap<DatabaseId, Arc<Gateway>>>,
     /// What the log has of machines whose rows have not been seen yet in this life.
     records: Mutex<Records>,
-    rows: Mutex<mpsc::Sender<Option<DatabaseRow>>>,
+    tasks: Mutex<mpsc::Sender<Task>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// One member after the other.
     bearing: Mutex<()>,
@@ -110,18 +162,19 @@ fn rows_in(writes: &[Write]) -> impl Iterator<Item = DatabaseRow> + '_ {
 impl Directory {
     /// Brings back every database that the log and the store know of.
     pub fn open(here: Here, records: Records) -> Result<Arc<Self>, OpenError> {
-        let (rows, seen) = mpsc::channel::<Option<DatabaseRow>>();
+        let (tasks, to_do) = mpsc::channel::<Task>();
         let directory = Arc::new_cyclic(|this| Directory {
             here,
             databases: RwLock::default(),
             gateways: RwLock::default(),
             records: Mutex::new(records),
-            rows: Mutex::new(rows.clone()),
+            tasks: Mutex::new(tasks.clone()),
             thread: Mutex::new(None),
             bearing: Mutex::new(()),
             this: this.clone(),
         });
-        let watch = Box::new(move |writes: &[Write]| rows_in(writes).for_each(|row| drop(rows.send(Some(row)))));
+        let watch =
+            Box::new(move |writes: &[Write]| rows_in(writes).for_each(|row| drop(tasks.send(Task::Learn(row)))));
         directory.begin(SYSTEM, Some(watch))?;
         directory.read_settled_rows().map_err(|error| directory.of_store(error))?;
         let ids: Vec<DatabaseId> = directory.databases.read().iter().map(|row| row.id).collect();
@@ -130,10 +183,21 @@ impl Directory {
         }
         let of_thread = Arc::downgrade(&directory);
         let thread = std::thread::Builder::new().name("databases".into()).spawn(move || {
-            while let Ok(Some(row)) = seen.recv() {
+            while let Ok(task) = to_do.recv() {
                 let Some(directory) = of_thread.upgrade() else { return };
-                if let Err(error) = directory.learn(row) {
-                    tracing::error!(%error, "a database cannot be begun or ended on this node");
+                match task {
+                    Task::Learn(row) => {
+                        if let Err(error) = directory.learn(row) {
+                            tracing::error!(%error, "a database cannot be begun or ended on this node");
+                        }
+                    }
+                    Task::Invite(database, shard, since) => {
+                        if let Err(error) = directory.invite(database, shard, since) {
+                            tracing::error!(%error, "a member of a shard cannot be begun on this node; its leader asks again");
+                        }
+                    }
+                    Task::Leave(database, shard, since) => directory.leave(database, shard, since),
+                    Task::Stop => return,
                 }
             }
         });
@@ -149,36 +213,66 @@ impl Directory {
     /// Brings a database's member to life.
     fn begin(&self, id: DatabaseId, watch: Option<member::Watch>) -> Result<(), OpenError> {
         let here = &self.here;
-        let this = self.this.clone();
-        let bear = Box::new(move |shard: ShardId, bounds: KeyRange, eager| {
-            let Some(directory) = this.upgrade() else { return };
-            let Some(gateway) = directory.gateway(id) else { return };
-            if let Err(error) = directory.bear(gateway.site().sessions(), (shard, bounds, eager), None) {
-                tracing::error!(%error, "a shard that was split off cannot be begun on this node");
-            }
-        });
+        let family = Box::new(Family { database: id, directory: self.this.clone(), tasks: self.tasks.lock().clone() });
         let (me, nodes) = ((here.me, here.incarnation), here.members.clone());
-        let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), bear);
+        let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), family);
         let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(&sessions))));
         self.gateways.write().insert(id, gateway);
-        self.bear(&sessions, (FIRST_SHARD, KeyRange::all(), false), watch)
+        let _alone = self.bearing.lock();
+        self.bear(&sessions, (FIRST_SHARD, KeyRange::all()), Origin::Born(Box::new(self.all_nodes())), false, watch)?;
+        // Those whose parents have no member here.
+        let remembered: Vec<u32> =
+            self.records.lock().keys().filter(|key| key.database == id.0).map(|key| key.shard).collect();
+        let mut remembered = remembered.into_iter().map(ShardId);
+        remembered.try_for_each(|shard| self.bear(&sessions, (shard, unknown(shard)), Origin::Remembered, false, None))
     }
 
-    /// Brings a shard's member to life, and those that were split off from it.
+    fn all_nodes(&self) -> Membership {
+        Membership::at_birth(Roster::voters(self.here.members.iter().copied()))
+    }
+
+    /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
+    fn invite(&self, id: DatabaseId, shard: ShardId, since: Index) -> Result<(), OpenError> {
+        let Some(gateway) = self.gateway(id) else { return Ok(()) };
+        let removed =
+            Space::removed(id.0, shard.0, &*self.here.plumbing.store).map_err(|error| self.of_store(error))?;
+        if removed.is_some_and(|removed| removed >= since.0) {
+            return Ok(());
+        }
+        tracing::info!(database = id.0, shard = shard.0, %since, "becomes a member of a shard");
+        let _alone = self.bearing.lock();
+        self.bear(gateway.site().sessions(), (shard, unknown(shard)), Origin::Invited, false, None)
+    }
+
+    /// This node is no member of a shard any more: what it has of it goes.
+    fn leave(&self, id: DatabaseId, shard: ShardId, since: Index) {
+        let Some(gateway) = self.gateway(id) else { return };
+        let sessions = gateway.site().sessions();
+        let Some(member) = sessions.remove(shard) else { return };
+        tracing::info!(database = id.0, shard = shard.0, %since, "is no member of a shard any more");
+        let _alone = self.bearing.lock();
+        let space = member.world().space();
+        while let Err(error) = space.leave(since.0) {
+            tracing::error!(%error, "what this node has of a shard cannot be removed; trying again");
+            if sessions.is_closed() {
+                return; // The next life hears of it again.
+            }
+            std::thread::sleep(AGAIN);
+        }
+        self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: shard.0 });
+        let left = space.left().map_err(|error| self.of_store(error));
+        if let Err(error) = left.and_then(|left| self.bear_left(sessions, left)) {
+            tracing::error!(%error, "a shard that was split off cannot be begun on this node");
+        }
+    }
+
+    /// Brings a shard's member to life, if this node has one, and those that were split off from it.
     fn bear(
         &self,
         sessions: &Arc<Sessions>,
-        (shard, bounds, eager): (ShardId, KeyRange, bool),
-        watch: Option<member::Watch>,
-    ) -> Result<(), OpenError> {
-        let _alone = self.bearing.lock();
-        self.bear_all(sessions, (shard, bounds, eager), watch)
-    }
-
-    fn bear_all(
-        &self,
-        sessions: &Arc<Sessions>,
-        (shard, bounds, eager): (ShardId, KeyRange, bool),
+        (shard, bounds): (ShardId, KeyRange),
+        origin: Origin,
+        eager: bool,
         watch: Option<member::Watch>,
     ) -> Result<(), OpenError> {
         if sessions.member(shard).is_some() || sessions.is_closed() {
@@ -188,13 +282,15 @@ impl Directory {
         let key = MachineKey { database: sessions.database().0, shard: shard.0 };
         let path = || here.folder.clone().unwrap_or_default().join("log");
         let records = self.records.lock().remove(&key).unwrap_or_default();
+        let known = !records.is_empty();
         let records: Result<Vec<Vec<_>>, String> = records.iter().map(|bytes| envelope::read_record(bytes)).collect();
         let records = records.map_err(|what| OpenError::Damaged { path: path(), what })?;
         let place = Place {
             key,
             bounds,
+            origin,
             eager,
-            members: here.members.clone(),
+            nodes: here.members.clone(),
             patience: here.patience,
             peers: Arc::clone(&here.peers),
             transfers: Arc::clone(&here.transfers),
@@ -202,11 +298,39 @@ impl Directory {
             watch,
         };
         let records = records.into_iter().flatten().collect();
-        let member = member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
+        let Begun { member, left } =
+            member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
+        self.bear_left(sessions, left)?;
+        let Some(member) = member else {
+            if known {
+                here.plumbing.journal.forget(key);
+            }
+            return Ok(());
+        };
         let children = member.world().space().children().map_err(|error| self.of_store(error))?;
         sessions.add(member);
         let mut children = children.into_iter();
-        children.try_for_each(|(child, bounds)| self.bear_all(sessions, (ShardId(child), bounds, false), None))
+        children.try_for_each(|(child, bounds)| self.bear_child(sessions, shard, (ShardId(child), bounds), false))
+    }
+
+    /// The same for one that was split off from a shard of which this node has a member.
+    fn bear_child(
+        &self,
+        sessions: &Arc<Sessions>,
+        parent: ShardId,
+        (child, bounds): (ShardId, KeyRange),
+        eager: bool,
+    ) -> Result<(), OpenError> {
+        sessions.learn_route(&bounds.start, bounds.start.clone(), child);
+        let members = sessions.member(parent).and_then(|parent| parent.world().members_at_birth(child));
+        let origin = Origin::Born(Box::new(members.unwrap_or_else(|| self.all_nodes())));
+        self.bear(sessions, (child, bounds), origin, eager, None)
+    }
+
+    /// The same for those that were split off before this node was removed from a shard.
+    fn bear_left(&self, sessions: &Arc<Sessions>, left: Vec<(u32, KeyRange)>) -> Result<(), OpenError> {
+        let mut left = left.into_iter().map(|(child, bounds)| (ShardId(child), bounds));
+        left.try_for_each(|child| self.bear(sessions, child, Origin::Remembered, false, None))
     }
 
     /// Ends a database's member and removes everything it kept, also what a crash left of it.
@@ -218,24 +342,23 @@ impl Directory {
             key.database != id.0
         });
         left.iter().for_each(|key| self.here.plumbing.journal.forget(*key));
-        let members = gateway.map(|gateway| gateway.site().sessions().close());
-        for member in members.iter().flatten() {
-            self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: member.world().shard().0 });
-            member.world().space().forget()?;
+        let members = gateway.map(|gateway| gateway.site().sessions().close()).unwrap_or_default();
+        let mut shards: Vec<u32> = members.iter().map(|member| member.world().shard().0).collect();
+        for shard in &shards {
+            self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: *shard });
         }
-        if members.is_none() && !left.is_empty() {
-            self.forget(id, FIRST_SHARD)?;
+        let mut next = 0;
+        shards.extend([FIRST_SHARD.0].into_iter().chain(left.iter().map(|key| key.shard)));
+        while let Some(shard) = shards.get(next).copied() {
+            let space = Space::open(id.0, shard, Arc::clone(&self.here.plumbing.store))?;
+            let of_it = space.children()?.into_iter().chain(space.left()?);
+            let new: Vec<u32> = of_it.map(|(child, _)| child).filter(|child| !shards.contains(child)).collect();
+            shards.extend(new);
+            next += 1;
         }
-        Ok(())
-    }
-
-    /// Removes what the store has of a shard that does not live here, and of those that were split off from it.
-    fn forget(&self, id: DatabaseId, shard: ShardId) -> Result<(), StoreError> {
-        let space = Space::open(id.0, shard.0, Arc::clone(&self.here.plumbing.store))?;
-        for (child, _) in space.children()? {
-            self.forget(id, ShardId(child))?;
-        }
-        space.forget()
+        shards.into_iter().try_for_each(|shard| {
+            Space::open(id.0, shard, Arc::clone(&self.here.plumbing.store)).and_then(|space| space.forget())
+        })
     }
 
     /// Reads which databases there are from the rows of `system` in the store; later ones are installed in front of the watch.
@@ -365,6 +488,17 @@ impl Directory {
         Ok(())
     }
 
+    /// Gives all groups of a database these members.
+    pub async fn change_members(&self, name: &str, members: Members) -> Result<(), DatabaseError> {
+        let failed = DatabaseError::Failed;
+        let gateway = self.find(name).await.map_err(failed)?.ok_or_else(|| DatabaseError::Missing(name.into()))?;
+        if gateway.site().sessions().database() == SYSTEM {
+            let why = "every node has a member of \"system\": by its rows it knows which databases there are";
+            return Err(failed(Failure::Refused(why.into())));
+        }
+        gateway.change_members(members).await.map_err(failed)
+    }
+
     /// A number for a new shard of a database; whatever becomes of the shard, nobody else gets it.
     async fn new_shard(&self, id: DatabaseId) -> Result<ShardId, Failure> {
         let key = Key::from(shards_key(id));
@@ -378,8 +512,8 @@ impl Directory {
                 Ok((next, transaction.commit().await))
             };
             match taken.await {
-                Ok((next, _)) if next >= MOST => {
-                    let why = format!("a database has at most {MOST} shards in its life, and this one had them");
+                Ok((next, _)) if next >= MOST_SHARDS => {
+                    let why = format!("a database has at most {MOST_SHARDS} shards in its life, and this one had them");
                     return Err(Failure::Unavailable(why));
                 }
                 Ok((next, Outcome::Committed { .. })) => return Ok(ShardId(next)),
@@ -435,7 +569,7 @@ impl Directory {
 
     /// Ends the thread and every member; nobody waits any more.
     pub fn close(&self) {
-        let _ = self.rows.lock().send(None);
+        let _ = self.tasks.lock().send(Task::Stop);
         if let Some(thread) = self.thread.lock().take()
             && thread.thread().id() != std::thread::current().id()
         {

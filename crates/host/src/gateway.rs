@@ -75,8 +75,8 @@ impl Site for Local {
         self.0.route_below(end)
     }
 
-    fn learn_route(&self, from: Key, shard: ShardId) {
-        self.0.learn_route(from, shard);
+    fn learn_route(&self, key: &Key, from: Key, shard: ShardId) {
+        self.0.learn_route(key, from, shard);
     }
 
     fn committed(&self, spent: &Spent) {

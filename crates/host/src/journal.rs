@@ -35,6 +35,8 @@ enum Then {
     Tell(Arc<dyn Durable>, Position),
     /// It is a checkpoint: earlier records of the machine are not needed any more.
     Release,
+    /// What the machine wrote before is not needed any more.
+    Forget,
 }
 
 struct Queued {
@@ -46,7 +48,6 @@ struct Queued {
 #[derive(Default)]
 struct State {
     queue: Vec<Queued>,
-    forgotten: Vec<MachineKey>,
     stopped: bool,
 }
 
@@ -130,11 +131,12 @@ impl Journal {
         }
     }
 
-    /// A machine is gone for good: nobody needs its records.
+    /// A machine is gone: nobody needs the records that it has persisted before this call.
     pub fn forget(&self, key: MachineKey) {
-        self.shared.state.lock().forgotten.push(key);
-        self.shared.unheard.store(true, Ordering::Release);
-        self.kick();
+        if self.keeps {
+            self.shared.queue(Queued { key, bytes: Bytes::new(), then: Then::Forget });
+            self.kick();
+        }
     }
 
     /// Something may be queued.
@@ -215,7 +217,7 @@ impl Shared {
         loop {
             {
                 let mut state = self.state.lock();
-                while state.queue.is_empty() && state.forgotten.is_empty() {
+                while state.queue.is_empty() {
                     if state.stopped {
                         return;
                     }
@@ -227,23 +229,27 @@ impl Shared {
                     }
                 }
                 std::mem::swap(&mut batch, &mut state.queue);
-                release.extend(state.forgotten.drain(..).map(|key| (key, Lsn(u64::MAX))));
             }
             batches += 1;
             if batch.is_empty() || batches.is_multiple_of(Self::AHEAD_EVERY) {
                 ahead = log.prepare().unwrap_or_else(|error| end("make room", &error));
                 self.note_room(!log.is_short());
             }
-            if batch.is_empty() && release.is_empty() {
+            if batch.is_empty() {
                 continue;
             }
             ahead = true;
             for queued in batch.drain(..) {
+                if let Then::Forget = queued.then {
+                    release.push((queued.key, log.next_lsn()));
+                    continue;
+                }
                 self.records.fetch_add(1, Ordering::Relaxed);
                 self.bytes.fetch_add(queued.bytes.len() as u64, Ordering::Relaxed);
                 let lsn = log.append(queued.key, queued.bytes);
                 match queued.then {
                     Then::Release => release.push((queued.key, lsn)),
+                    Then::Forget => unreachable!("it has no record"),
                     Then::Tell(who, position) => match tell.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &who)) {
                         Some((_, newest)) => *newest = position,
                         None => tell.push((who, position)),

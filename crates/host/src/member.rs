@@ -24,12 +24,13 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
-use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::{Extent, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Effect, Kept, Message, Replica, Serve, newest};
+use meridian_systems::spanner::{Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -60,6 +61,10 @@ pub struct MemberHome {
     said: Mutex<Vec<NodeId>>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     watch: Option<Watch>,
+    /// Who is in the group.
+    members: Mutex<Membership>,
+    /// Who was in the groups of shards that were split off, at their births.
+    born_with: Mutex<BTreeMap<ShardId, Membership>>,
     /// There are no other members.
     alone: bool,
     this: Weak<MemberShard>,
@@ -92,11 +97,13 @@ pub struct Place {
     pub key: MachineKey,
     /// Which keys it has, if the store does not know better.
     pub bounds: KeyRange,
+    /// How this node may have come to a member of it.
+    pub origin: Origin,
     /// It stands for election at once.
     pub eager: bool,
-    /// All members.
-    pub members: Vec<NodeId>,
-    /// How patient they are.
+    /// All nodes of the cluster.
+    pub nodes: Vec<NodeId>,
+    /// How patient members are.
     pub patience: Patience,
     /// The links; set once they stand.
     pub peers: Arc<OnceLock<Arc<Peers>>>,
@@ -115,34 +122,49 @@ fn kept(space: &Space) -> Result<Kept, StoreError> {
     kept.map_err(|damaged| StoreError::Damaged { file: "the store".to_owned(), what: damaged.0 })
 }
 
+/// What has come to life.
+pub struct Begun {
+    /// The member; none if this node is no member of the shard, or no more.
+    pub member: Option<Arc<MemberShard>>,
+    /// What was split off from the shard before this node was removed from it.
+    pub left: Vec<(u32, KeyRange)>,
+}
+
 /// Brings a member to life from what the log and the store have of it.
-pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Arc<MemberShard>, StoreError> {
-    let Place { key, bounds, eager, members, patience, peers, transfers, sessions, watch } = place;
+pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Begun, StoreError> {
+    let Place { key, bounds, origin, eager, nodes, patience, peers, transfers, sessions, watch } = place;
     let (me, incarnation) = sessions.here();
     let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
-    let extent = space.extent()?;
-    let (applied, applied_term) = (Index(extent.position), Term(extent.term));
-    let alone = members.len() == 1;
-    let mut config = Config::new(me, members, sessions.database(), ShardId(key.shard));
+    let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
+    let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+    let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
+    if origin == Origin::Invited {
+        space.begin_empty()?;
+    }
+    if !origin.stands(me, removed, &restored, &kept) {
+        return Ok(Begun { member: None, left });
+    }
+    let alone = nodes.len() == 1;
+    let mut config = Config::new(me, nodes, sessions.database(), ShardId(key.shard));
+    config.members = origin.members();
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     config.heartbeat_ns = nanoseconds(patience.heartbeat);
     config.election_timeout_ns = nanoseconds(patience.election_timeout);
     config.lease_ns = nanoseconds(patience.lease);
     config.keep_log_bytes = if alone { 0 } else { KEEP_LOG_BYTES };
     config.eager = eager;
-    let kept = kept(&space)?;
     if alone {
-        plumbing.clock.not_before(kept.agreed.max(kept.rows.ceiling).max(newest(&records)).nanos);
+        plumbing.clock.not_before(kept.agreed.max(kept.rows.ceiling).max(newest(&restored.records)).nanos);
     }
     let shard = (u64::from(key.database) << 16) ^ u64::from(key.shard);
     let seed = (u64::from(me.0) << 48) ^ (u64::from(incarnation.0) << 32) ^ shard;
     let mut out = Outbox::new();
-    let restored = Restored { records, applied, applied_term };
     if let Some(base) = restored.gap() {
         return Err(space.lacks(base.0));
     }
+    let born_with = kept.rows.births.clone();
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
-    let plumbing = Arc::clone(plumbing);
+    let (plumbing, members) = (Arc::clone(plumbing), replica.members().clone());
     let member = Resident::new(replica, out, |this| MemberHome {
         key,
         me,
@@ -156,10 +178,12 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         said: Mutex::default(),
         transfers,
         watch,
+        members: Mutex::new(members),
+        born_with: Mutex::new(born_with),
         alone,
         this: this.clone(),
     });
-    Ok(member)
+    Ok(Begun { member: Some(member), left })
 }
 
 impl MemberHome {
@@ -222,7 +246,7 @@ impl MemberHome {
     /// Shards that were split off and are in the store by now come to life here.
     pub fn bear(&self) {
         for (child, bounds) in self.space.born() {
-            self.sessions.bear(ShardId(child), bounds, self.readable().leads);
+            self.sessions.household().bear(self.shard(), (ShardId(child), bounds), self.readable().leads);
         }
     }
 
@@ -251,7 +275,23 @@ impl MemberHome {
     /// Goes on from a copy that was received. Within a step of the machine.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Kept, StoreError> {
         self.space.use_copy(copy, extent)?;
-        kept(&self.space)
+        let kept = kept(&self.space)?;
+        self.born_with.lock().extend(kept.rows.births.clone());
+        if let Some(members) = &kept.rows.members {
+            *self.members.lock() = members.clone();
+        }
+        self.sessions.learn_bounds(&self.space.bounds(), self.shard());
+        Ok(kept)
+    }
+
+    /// Who is in the group, and is to be.
+    pub fn roster(&self) -> Roster {
+        self.members.lock().roster()
+    }
+
+    /// Who was in the group of a shard that was split off, at its birth; everybody, if nothing says so.
+    pub fn members_at_birth(&self, child: ShardId) -> Option<Membership> {
+        self.born_with.lock().get(&child).cloned()
     }
 
     /// Reads for a session of another node, and answers it.
@@ -338,9 +378,10 @@ impl World<Replica> for MemberHome {
                     watch(&writes);
                 }
             }
-            Effect::Divide { at, key, shard, index, term } => {
-                self.space.divide(at, &key, shard.0, index.0, term.0);
-                self.sessions.learn_route(key, shard);
+            Effect::Divide { at, key, shard, rows, index, term } => {
+                self.born_with.lock().extend(Rows::members_at_birth(shard, &rows).map(|members| (shard, members)));
+                self.space.divide((at, rows), &key, shard.0, index.0, term.0);
+                self.sessions.learn_route(&key, key.clone(), shard);
                 self.settle_split();
             }
             Effect::Readable(readable) => *self.readable.write() = readable,
@@ -366,6 +407,8 @@ impl World<Replica> for MemberHome {
                     transfers.send(self.key, to, index);
                 }
             }
+            Effect::Members(members) => *self.members.lock() = members,
+            Effect::Removed { index } => self.sessions.household().leave(self.shard(), index),
             Effect::Stop { why } => {
                 tracing::error!(%why, "this process ends rather than diverge");
                 eprintln!("meridian: this process ends rather than diverge: {why}");

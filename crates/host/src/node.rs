@@ -33,10 +33,11 @@ use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Store, StoreError};
 use meridian_placement::{Member, Members};
+use meridian_replication::group::Roster;
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
-use meridian_txn::locking::Waits;
+use meridian_txn::locking::{Members as GroupMembers, Request, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -131,6 +132,8 @@ pub struct ShardStatus {
     pub applied: u64,
     /// Memory that versions take before they are settled.
     pub recent_bytes: usize,
+    /// Who is in its group, or is to be.
+    pub members: Roster,
 }
 
 /// What a node says of itself.
@@ -217,8 +220,19 @@ impl Inbox {
         let sessions = gateway.site().sessions();
         match (to.role, message) {
             (Role::Replica, message) => {
-                // A shard that was not split off here yet is like a member that is away.
-                sessions.with_member(to.shard, |member| member.post(Input::Message(from, message)));
+                if let Some(member) = sessions.member(to.shard) {
+                    return member.post(Input::Message(from, message));
+                }
+                // Not here, not yet or not any more.
+                match message {
+                    Message::Group(said) => {
+                        if let Some(since) = said.invitation() {
+                            sessions.invite(to.shard, since);
+                        }
+                    }
+                    Message::Ask(Request { id, .. }) => sessions.say_elsewhere(from, to, id),
+                    _ => {}
+                }
             }
             (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
             (Role::Coordinator(_), _) => {}
@@ -434,6 +448,12 @@ impl Node {
     }
 
     /// From a key on, a database's keys are another group's. Comes back when that is agreed on and surely past.
+    /// Gives all groups of a database these members; comes back when they have them. What is split off later begins with its parent's.
+    pub async fn change_members(&self, database: &str, members: GroupMembers) -> Result<(), DatabaseError> {
+        self.directory.change_members(database, members).await
+    }
+
+    /// From a key on, a database's keys are another shard's.
     pub async fn split(&self, database: &str, key: Key) -> Result<(), DatabaseError> {
         self.directory.split(database, key).await
     }
@@ -515,6 +535,7 @@ impl Node {
                 closed: home.readable().closed,
                 applied: home.space().extent().map_or(0, |extent| extent.position),
                 recent_bytes: home.space().recent_bytes(),
+                members: home.roster(),
             }
         });
         Status {

@@ -12,6 +12,7 @@ use crate::resident::Input;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::{FIRST_SHARD, Routes};
+use meridian_replication::group::Index;
 use meridian_systems::envelope;
 use meridian_systems::spanner::Message;
 use meridian_txn::Age;
@@ -22,6 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
+/// So many words of a leader are for a member that does not know yet that it is one.
+const INVITATIONS: u32 = 100;
 
 struct Waiting {
     answerer: Answerer<Heard>,
@@ -31,8 +34,15 @@ struct Waiting {
     waits: bool,
 }
 
-/// Brings the member of a shard to life that was split off: which, its keys, and whether it stands for election at once.
-pub type Bear = Box<dyn Fn(ShardId, KeyRange, bool) + Send + Sync>;
+/// Whoever brings members of a database to life on this node, and ends them.
+pub trait Household: Send + Sync {
+    /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for election at once if it is eager.
+    fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool);
+    /// A leader speaks to a member that is not here: it is one, since an entry.
+    fn invite(&self, shard: ShardId, since: Index);
+    /// This node is no member of a shard any more, since an entry.
+    fn leave(&self, shard: ShardId, since: Index);
+}
 
 /// What sessions of one database share on this node.
 pub struct Sessions {
@@ -42,7 +52,9 @@ pub struct Sessions {
     nodes: Vec<NodeId>,
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
-    bear: Bear,
+    household: Box<dyn Household>,
+    /// How often leaders have spoken to members that are not here.
+    invited: Mutex<BTreeMap<ShardId, u32>>,
     /// The first shard's member apart: most databases have one.
     first: RwLock<Option<Arc<MemberShard>>>,
     members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
@@ -67,7 +79,7 @@ impl Sessions {
         nodes: Vec<NodeId>,
         plumbing: Arc<Plumbing>,
         peers: Arc<OnceLock<Arc<Peers>>>,
-        bear: Bear,
+        household: Box<dyn Household>,
     ) -> Arc<Self> {
         Arc::new(Sessions {
             database,
@@ -76,7 +88,8 @@ impl Sessions {
             nodes,
             plumbing,
             peers,
-            bear,
+            household,
+            invited: Mutex::default(),
             first: RwLock::default(),
             members: RwLock::default(),
             routes: RwLock::default(),
@@ -116,7 +129,7 @@ impl Sessions {
     /// A shard has a member here, which takes its first step.
     pub fn add(&self, member: Arc<MemberShard>) {
         let shard = member.world().shard();
-        self.learn_route(member.world().space().bounds().start, shard);
+        self.learn_bounds(&member.world().space().bounds(), shard);
         if shard == FIRST_SHARD {
             *self.first.write() = Some(Arc::clone(&member));
         }
@@ -143,11 +156,31 @@ impl Sessions {
         self.members.read().values().cloned().collect()
     }
 
-    /// A shard was split off, and is in the store: its member comes to life.
-    pub fn bear(&self, shard: ShardId, bounds: KeyRange, eager: bool) {
-        if self.member(shard).is_none() && !self.is_closed() {
-            (self.bear)(shard, bounds, eager);
+    /// Who brings members to life, and ends them.
+    pub fn household(&self) -> &dyn Household {
+        &*self.household
+    }
+
+    /// A leader speaks to a member that is not here. One that was a member at the shard's birth has time to read of that in the log.
+    pub fn invite(&self, shard: ShardId, since: Index) {
+        let mut invited = self.invited.lock();
+        let times = invited.entry(shard).or_default();
+        *times += 1;
+        if since > Index(0) || *times > INVITATIONS {
+            *times = 0;
+            drop(invited);
+            self.household.invite(shard, since);
         }
+    }
+
+    /// A shard has no member here any more.
+    pub fn remove(&self, shard: ShardId) -> Option<Arc<MemberShard>> {
+        if shard == FIRST_SHARD {
+            *self.first.write() = None;
+        }
+        let member = self.members.write().remove(&shard)?;
+        member.stop();
+        Some(member)
     }
 
     /// Whether the database has one shard, as far as is known.
@@ -176,12 +209,25 @@ impl Sessions {
         self.routes.read().below(end)
     }
 
-    /// From a key on the keys are a shard's.
-    pub fn learn_route(&self, from: Key, shard: ShardId) {
+    /// A shard has these keys.
+    pub fn learn_bounds(&self, bounds: &KeyRange, shard: ShardId) {
+        if bounds.is_empty() {
+            return; // Of which nothing is known yet.
+        }
+        self.learn_route(&bounds.start, bounds.start.clone(), shard);
+        if let Some(end) = &bounds.end
+            && self.routes.write().learn_end(end.clone())
+        {
+            self.one_shard.store(false, Ordering::Release);
+        }
+    }
+
+    /// Somebody who was asked for a key said from which key on they are whose, or whom to ask next.
+    pub fn learn_route(&self, key: &[u8], from: Key, shard: ShardId) {
         let mut routes = self.routes.write();
         // Whoever leads the one mostly leads the other.
         let leader = self.leader(routes.of(&from).0);
-        if routes.learn(from, shard) {
+        if routes.learn_whereabouts(key, from, shard) {
             self.leaders.write().entry(shard).or_insert(leader);
             self.one_shard.store(false, Ordering::Release);
         }
@@ -192,6 +238,21 @@ impl Sessions {
         match shard {
             FIRST_SHARD => NodeId(self.leader.load(Ordering::Relaxed)),
             _ => self.leaders.read().get(&shard).copied().unwrap_or(self.me),
+        }
+    }
+
+    /// The same, if that is another node.
+    pub fn elsewhere(&self, shard: ShardId) -> Option<u32> {
+        Some(self.leader(shard)).filter(|leader| *leader != self.me).map(|leader| leader.0)
+    }
+
+    /// Somebody asks a shard that has no member here: another node is to be asked.
+    pub fn say_elsewhere(&self, from: Address, to: Address, id: u64) {
+        if let Some(peers) = self.peers.get() {
+            let answer = Message::Answer(Reply::NotLeader { id, leader: self.elsewhere(to.shard) });
+            let here = Address { incarnation: self.incarnation, ..to };
+            peers.post(from.node, None, envelope::write_frame(here, from, &answer));
+            peers.flush(from.node);
         }
     }
 
@@ -230,12 +291,16 @@ impl Sessions {
     /// Says something to a shard's member; whatever it answers is not waited for.
     pub fn tell(&self, seat: Seat, request: Request) {
         let Seat { shard, node } = seat;
-        let role = Role::Coordinator(request.transaction.number);
+        let (number, id) = (request.transaction.number, request.id);
+        let role = Role::Coordinator(number);
         let (database, incarnation) = (self.database, self.incarnation);
         let from = Address { node: self.me, incarnation, database, shard, role };
         let message = Message::Ask(request);
         if node == self.me {
-            self.with_member(shard, |member| member.post(Input::Message(from, message)));
+            match self.member(shard) {
+                Some(member) => member.post(Input::Message(from, message)),
+                None => self.hear(number, Reply::NotLeader { id, leader: self.elsewhere(shard) }),
+            }
         } else if let Some(peers) = self.peers.get() {
             peers.post(node, None, envelope::write_frame(from, Address::replica(node, database, shard), &message));
             peers.flush(node);

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -107,6 +107,8 @@ struct Sending {
 
 struct Receiving {
     key: MachineKey,
+    /// The member that it is for: the next one that the node has of the shard, if it is removed meanwhile, is another.
+    member: Weak<MemberShard>,
     number: u64,
     copy: SpaceId,
     extent: Extent,
@@ -289,7 +291,8 @@ impl Courier {
                 let next = KeyRange::all();
                 self.say(from, &Parcel::Fetch { number, range: next.clone() });
                 self.receiving.retain(|(_, other), _| *other != key);
-                let receiving = Receiving { key, number, copy, extent, next, heard_at: now, asked_at: now };
+                let member = Arc::downgrade(&member);
+                let receiving = Receiving { key, member, number, copy, extent, next, heard_at: now, asked_at: now };
                 self.receiving.insert((from, key), receiving);
             }
             Parcel::Fetch { number, range } => {
@@ -304,7 +307,13 @@ impl Courier {
             Parcel::Page { number, range, versions, rest } => {
                 let find = |receiving: &&mut Receiving| receiving.number == number && receiving.next == range;
                 let Some(receiving) = self.receiving.values_mut().find(find) else { return Ok(()) };
-                let Some(member) = (self.find)(receiving.key) else { return Ok(()) };
+                let known = receiving.member.upgrade();
+                let Some(member) =
+                    (self.find)(receiving.key).filter(|member| known.is_some_and(|known| Arc::ptr_eq(&known, member)))
+                else {
+                    self.receiving.retain(|_, receiving| receiving.number != number);
+                    return Ok(());
+                };
                 let space = member.world().space();
                 space.extend_copy(receiving.copy, versions)?;
                 (receiving.heard_at, receiving.asked_at) = (now, now);
@@ -337,8 +346,8 @@ fn take_over(member: &Arc<MemberShard>, copy: SpaceId, extent: Extent) {
     let of_step = Arc::downgrade(member);
     member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
         let Some(member) = of_step.upgrade() else { return };
-        if replica.group().commit_index() >= Index(extent.position) {
-            return; // The log was faster.
+        if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
+            return; // The log was faster; or it is not on disk yet that this is a member.
         }
         match member.world().use_copy(copy, extent) {
             Ok(kept) => {

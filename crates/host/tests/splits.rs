@@ -3,8 +3,9 @@
 use futures::executor::block_on;
 use meridian_host::node::{Node, Options};
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
+use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn put(database: &Arc<dyn Database>, writes: &[(&str, &str)]) {
     let begin = Begin { mode: Mode::ReadWrite, age: None };
@@ -52,4 +53,25 @@ fn a_database_is_split_and_written_across_the_split_and_comes_back() {
         }
         if life == 1 { node.kill() } else { node.shutdown() }
     }
+}
+
+#[test]
+fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
+    let node = Node::open(Options::alone()).unwrap();
+    let database = node.database("meridian").unwrap();
+    put(&database, &[("a", "1"), ("z", "1")]);
+    block_on(node.split("meridian", Key::from("m"))).unwrap();
+    let begin = || block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None })).unwrap();
+    let (mut holder, mut reader, mut writer) = (begin(), begin(), begin());
+    block_on(holder.get(&Key::from("z"), Lock::Exclusive)).unwrap();
+    for impatient in [&mut reader, &mut writer] {
+        impatient.set_lock_timeout(Some(Duration::from_millis(20)));
+        assert_eq!(block_on(impatient.get(&Key::from("z"), Lock::Exclusive)).err(), Some(Failure::LockTimeout));
+    }
+    assert!(matches!(block_on(reader.commit()), Outcome::Committed { .. }));
+    writer.put(Key::from("a"), Some(Value::from("2"))).unwrap();
+    assert!(matches!(block_on(writer.commit()), Outcome::Committed { .. }));
+    drop(holder);
+    put(&database, &[("z", "2")]); // Nobody waits there.
+    assert_eq!(all(&database, NOW), ["a=2", "z=2"]);
 }

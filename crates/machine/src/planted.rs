@@ -47,6 +47,12 @@ pub enum Rule {
     LeasesOverlap,
     /// One fewer than a majority is enough.
     MajorityOffByOne,
+    /// While one set of voters takes over from another, only the new one is asked (Ongaro §4.3).
+    OutgoingNotAsked,
+    /// The former voters' lease still runs when only the new ones are asked.
+    LeaseLeftBehind,
+    /// What a node said before it was removed counts after it was added again.
+    StaysNotTold,
     /// Who is behind is elected (Raft §5.4.1).
     StaleLogElected,
     /// Entries that contradict the leader's stay.
@@ -123,6 +129,9 @@ impl Rule {
         Rule::EmptiedLogUnnoticed,
         Rule::DisksNotRemembered,
     ];
+
+    /// Those of changing members, where the group alone is looked at (`replication/tests/faults.rs`).
+    pub const OF_MEMBERS: [Rule; 3] = [Rule::OutgoingNotAsked, Rule::LeaseLeftBehind, Rule::StaysNotTold];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 5] = [

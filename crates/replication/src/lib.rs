@@ -5,4 +5,4 @@
 pub mod group;
 mod quorum;
 
-pub use quorum::Majority;
+pub use quorum::{Majority, Quorum};

@@ -1,6 +1,8 @@
 //! Quorum arithmetic: the one file that knows how many are enough.
 
+use meridian_machine::NodeId;
 use meridian_machine::planted::{Rule, broken};
+use std::collections::BTreeSet;
 
 /// More than half of a fixed set of voters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +30,44 @@ impl Majority {
     }
 }
 
+/// A majority of the voters, and, while these take over from others, a majority of those as well (joint consensus: Ongaro 2014, §4.3).
+#[derive(Clone, Copy, Debug)]
+pub struct Quorum<'a> {
+    voters: &'a BTreeSet<NodeId>,
+    outgoing: &'a BTreeSet<NodeId>,
+}
+
+impl<'a> Quorum<'a> {
+    /// Of these voters, who take over from others if there are any.
+    pub fn of(voters: &'a BTreeSet<NodeId>, outgoing: &'a BTreeSet<NodeId>) -> Self {
+        Quorum { voters, outgoing }
+    }
+
+    fn sets(self) -> impl Iterator<Item = &'a BTreeSet<NodeId>> {
+        let outgoing = Some(self.outgoing).filter(|set| !set.is_empty() && !broken(Rule::OutgoingNotAsked));
+        [self.voters].into_iter().chain(outgoing)
+    }
+
+    /// Whether these are enough.
+    pub fn has(self, votes: &BTreeSet<NodeId>) -> bool {
+        self.sets().all(|set| votes.intersection(set).count() >= Majority::of(set.len()).size())
+    }
+
+    /// The largest value that enough have reached, given each voter's.
+    pub fn reached<T: Ord + Copy>(self, value: impl Fn(NodeId) -> T) -> T {
+        let of_set = |set: &BTreeSet<NodeId>| {
+            let mut values: Vec<T> = set.iter().map(|node| value(*node)).collect();
+            Majority::of(set.len()).reached(&mut values)
+        };
+        self.sets().map(of_set).min().expect("a group has a voter")
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Majority;
+    use super::{Majority, Quorum};
+    use meridian_machine::NodeId;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_majority_has_reached_what_more_than_half_have() {
@@ -39,5 +76,17 @@ mod tests {
         assert_eq!(Majority::of(3).reached(&mut [9, 1, 4]), 4);
         assert_eq!(Majority::of(4).reached(&mut [9, 1, 4, 2]), 2);
         assert_eq!(Majority::of(5).reached(&mut [5, 4, 3, 2, 1]), 3);
+    }
+
+    #[test]
+    fn while_voters_change_both_sets_have_a_say() {
+        let set = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect::<BTreeSet<NodeId>>();
+        let (old, new, none) = (set(&[1, 2, 3]), set(&[3, 4, 5]), set(&[]));
+        let joint = Quorum::of(&new, &old);
+        assert!(!joint.has(&set(&[3, 4, 5])) && !joint.has(&set(&[1, 2, 3])));
+        assert!(joint.has(&set(&[2, 3, 4])) && joint.has(&set(&[1, 2, 4, 5])));
+        assert!(Quorum::of(&new, &none).has(&set(&[4, 5])));
+        assert_eq!(joint.reached(|node| 10 * node.0), 20);
+        assert_eq!(Quorum::of(&new, &none).reached(|node| 10 * node.0), 40);
     }
 }

@@ -45,6 +45,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
         index: Index(at as u64 + 1),
         term: Term(*term),
         payload: Payload(Bytes::from(vec![1])),
+        members: None,
     };
     let voted_for = member.voted_for.map(NodeId);
     let standing = Record::Standing { term: Term(member.term), voted_for, grant: None };
@@ -71,6 +72,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
             entries: (prev_index as usize..).zip(&entries).map(entry).collect(),
             commit: Index(commit),
             asked_at: NOW_NS,
+            since: Index(0),
         },
     };
     group.on_message(now, Address::replica(NodeId(2), DatabaseId(1), ShardId(0)), message, &mut out);

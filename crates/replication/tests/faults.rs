@@ -1,10 +1,11 @@
 //! Groups under loss, duplication, reordering, partitions, crashes that lose what was not durable, and skewed clocks:
-//! what must never happen does not, and when the faults stop, the group goes on.
+//! what must never happen does not, and when the faults stop, the group goes on. Also while its members change.
 
 use bytes::Bytes;
+use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId};
 use meridian_replication::group::{
-    Config, Entry, Event, Group, Index, Message, Payload, Record, Restored, Term, Timer,
+    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster, Term, Timer,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
 const EPSILON: u64 = 5 * MS;
+/// Within so many seeds each planted rule is noticed, from one on that is known to be soon enough.
+const SEEDS: u64 = 60;
 
 struct Member {
     group: Option<Group>,
@@ -26,6 +29,10 @@ struct Member {
     stored: Vec<Entry>,
     offset: i64,
     back_at: u64,
+    /// Was a member at the group's birth, and is one until it hears otherwise.
+    born: bool,
+    /// Removed since this entry: it has nothing, and is a member again only if it is invited.
+    removed: Option<Index>,
 }
 
 struct World {
@@ -47,12 +54,16 @@ struct World {
     snapshots: usize,
     /// Snapshots that found nobody: from whom, for whom.
     lost: Vec<(usize, NodeId)>,
+    /// Members change.
+    moves: bool,
+    changes: usize,
+    removals: usize,
 }
 
 impl World {
-    fn new(seed: u64, members: usize) -> World {
+    fn new(seed: u64, members: usize, moves: bool) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let member = |rng: &mut ChaCha8Rng| Member {
+        let member = |at: usize, rng: &mut ChaCha8Rng| Member {
             group: None,
             out: Outbox::new(),
             timers: BTreeMap::new(),
@@ -62,8 +73,10 @@ impl World {
             stored: Vec::new(),
             offset: rng.random_range(-(EPSILON as i64)..=EPSILON as i64),
             back_at: 0,
+            born: !moves || at < 3,
+            removed: None,
         };
-        let members = (0..members).map(|_| member(&mut rng)).collect();
+        let members = (0..members).map(|at| member(at, &mut rng)).collect();
         World {
             seed,
             rng,
@@ -80,7 +93,21 @@ impl World {
             elections: 0,
             snapshots: 0,
             lost: Vec::new(),
+            moves,
+            changes: 0,
+            removals: 0,
         }
+    }
+
+    fn at_birth(&self) -> Membership {
+        let born = (0..self.members.len() as u32).map(NodeId).filter(|node| !self.moves || node.0 < 3);
+        Membership::at_birth(Roster::voters(born))
+    }
+
+    /// Who is in the group, as far as these entries say.
+    fn members_in(&self, entries: &[Entry]) -> Membership {
+        let newest = entries.iter().rev().find_map(|entry| entry.members.as_deref().cloned());
+        newest.unwrap_or_else(|| self.at_birth())
     }
 
     fn reading(&self, at: usize) -> Reading {
@@ -91,6 +118,10 @@ impl World {
     fn boot(&mut self, at: usize) {
         let nodes: Vec<NodeId> = (0..self.members.len() as u32).map(NodeId).collect();
         let mut config = Config::new(NodeId(at as u32), nodes, DatabaseId(1), ShardId(0));
+        config.members = Membership::default();
+        if self.members[at].born || !self.members[at].stored.is_empty() {
+            config.members = self.members_in(&self.members[at].stored);
+        }
         (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (20 * MS, 100 * MS, 200 * MS);
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (300, 4, 600);
         let (now, seed) = (self.reading(at), self.rng.random());
@@ -114,6 +145,9 @@ impl World {
         member.group = None;
         member.writing.clear();
         member.back_at = self.now + self.rng.random_range(1..300) * MS;
+        if !member.born && member.disk.is_empty() && member.stored.is_empty() {
+            member.back_at = u64::MAX; // Nothing says that it is a member.
+        }
     }
 
     fn perform(&mut self, at: usize) {
@@ -121,6 +155,10 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Send { to, message } | Effect::SendBefore { to, message, .. } => {
+                    if let Message::TakeOver { .. } = message {
+                        // Given up on notice, with no timestamp used: it ends here.
+                        self.lease = self.lease.filter(|(holder, _)| *holder != at);
+                    }
                     self.send(at, to.node.0 as usize, message);
                 }
                 Effect::Arm { timer, at: when } => drop(self.members[at].timers.insert(timer, when)),
@@ -178,7 +216,7 @@ impl World {
             Event::SendSnapshot { to, index, term } => {
                 self.snapshots += 1;
                 let (to, state) = (to.0 as usize, self.members[at].applied[..index.0 as usize].to_vec());
-                let now = self.reading(to);
+                let (now, members) = (self.reading(to), self.members_in(&state));
                 let receiver = &mut self.members[to];
                 let Some(mut group) = receiver.group.take() else {
                     return self.lost.push((at, NodeId(to as u32))); // The sender gives up after a while.
@@ -187,11 +225,19 @@ impl World {
                     (receiver.applied, receiver.stored) = (state.clone(), state);
                 }
                 let mut out = std::mem::take(&mut receiver.out);
-                group.install_snapshot(now, index, term, &mut out);
+                group.install_snapshot(now, (index, term), members, &mut out);
                 (receiver.group, receiver.out) = (Some(group), out);
                 self.perform(to);
                 let now = self.reading(at);
                 self.step(at, |group, out| group.snapshot_delivered(now, NodeId(to as u32), index, out));
+            }
+            Event::Removed { index } => {
+                self.removals += 1;
+                let member = &mut self.members[at];
+                (member.group, member.back_at, member.born) = (None, u64::MAX, false);
+                member.removed = Some(member.removed.map_or(index, |before| before.max(index)));
+                (member.disk, member.writing) = (Vec::new(), Vec::new());
+                (member.applied, member.stored) = (Vec::new(), Vec::new());
             }
         }
     }
@@ -201,6 +247,10 @@ impl World {
         let member = &mut self.members[at];
         let Some(group) = &mut member.group else { return };
         step(group, &mut member.out);
+        if let Some(next) = group.next_members() {
+            let payload = Payload(Bytes::from_static(b"members"));
+            group.propose_members(now, next, payload, &mut member.out).expect("it leads");
+        }
         group.flush(now, &mut member.out);
         self.perform(at);
         self.watch_lease(at);
@@ -214,15 +264,20 @@ impl World {
         if let Some((holder, until)) = self.lease {
             assert!(holder == at || until <= self.now, "seed {}: {at} holds a lease within {holder}'s", self.seed);
         }
+        // Who votes alone needs no lease; what it has used of it counts.
+        let reaches = if lease.granted_until == u64::MAX { reading.interval.latest } else { lease.granted_until };
         let until = self.lease.filter(|(holder, _)| *holder == at).map_or(0, |(_, until)| until);
-        self.lease = Some((at, until.max(lease.granted_until)));
+        self.lease = Some((at, until.max(reaches)));
     }
 
     fn tick(&mut self) {
+        let seed = self.seed;
+        let lives = |member: &Member| member.group.is_some() || member.back_at < u64::MAX;
+        assert!(self.members.iter().any(lives), "seed {seed}: nobody is a member");
         let wire = self.wire.keys().next().map(|(when, _)| *when);
         let timer = self.members.iter().filter(|m| m.group.is_some()).flat_map(|m| m.timers.values().copied()).min();
         let disk = self.members.iter().filter_map(|m| m.writing.first().map(|(_, _, when)| *when)).min();
-        let back = self.members.iter().filter(|m| m.group.is_none()).map(|m| m.back_at).min();
+        let back = self.members.iter().filter(|m| m.group.is_none() && m.back_at < u64::MAX).map(|m| m.back_at).min();
         self.now = [wire, timer, disk, back].into_iter().flatten().min().unwrap_or(self.now + MS).max(self.now);
         if !self.lost.is_empty() && self.rng.random_bool(0.05) {
             let (at, to) = self.lost.remove(0);
@@ -253,9 +308,51 @@ impl World {
             let (_, (from, to, message)) = self.wire.pop_first().expect("just seen");
             let bytes = minicbor::to_vec(&message).expect("it encodes");
             let message = minicbor::decode(&bytes).expect("it decodes");
+            self.invite(to, &message);
             let (now, from) = (self.reading(to), Address::replica(NodeId(from as u32), DatabaseId(1), ShardId(0)));
             self.step(to, |group, out| group.on_message(now, from, message, out));
         }
+    }
+
+    /// Who has no member has one as soon as a leader says so.
+    fn invite(&mut self, at: usize, message: &Message) {
+        let member = &self.members[at];
+        let Some(since) = message.invitation() else { return };
+        let away = member.group.is_none() && !member.born && member.disk.is_empty() && member.stored.is_empty();
+        if away && since > Index(0) && member.removed.is_none_or(|removed| removed < since) {
+            self.boot(at);
+        }
+    }
+
+    /// Whoever leads is asked for other members.
+    fn change(&mut self) {
+        let roster = self.some_roster();
+        for at in 0..self.members.len() {
+            let (now, roster) = (self.reading(at), roster.clone());
+            let mut changed = false;
+            self.step(at, |group, out| {
+                if let Ok(Some(first)) = group.change_members(roster) {
+                    let payload = Payload(Bytes::from_static(b"wanted"));
+                    changed = group.propose_members(now, first, payload, out).is_ok();
+                }
+            });
+            self.changes += usize::from(changed);
+        }
+    }
+
+    fn some_roster(&mut self) -> Roster {
+        let mut nodes: Vec<NodeId> = (0..self.members.len() as u32).map(NodeId).collect();
+        let mut take = |many: usize| -> BTreeSet<NodeId> {
+            (0..many).map(|_| nodes.swap_remove(self.rng.random_range(0..nodes.len()))).collect()
+        };
+        let voters = take(self.seed as usize % 3 + 1);
+        let learners = take(usize::from(self.now.is_multiple_of(3)));
+        let witnesses = if voters.len() == 3 && self.now.is_multiple_of(2) {
+            voters.iter().take(1).copied().collect()
+        } else {
+            BTreeSet::new()
+        };
+        Roster { voters, learners, witnesses }
     }
 
     fn disturb(&mut self) {
@@ -279,11 +376,27 @@ impl World {
                 let now = self.reading(at);
                 let heir = self.rng.random_bool(0.5).then(|| NodeId(self.rng.random_range(0..4)));
                 self.step(at, |group, out| group.abdicate(now, heir, out));
-                // Given up on notice, with no timestamp used: it ends here.
-                self.lease = self.lease.filter(|(holder, _)| *holder != at);
             }
+            5 if self.moves => self.change(),
             5..40 => self.propose(at),
             _ => {}
+        }
+    }
+
+    /// What a person who looks for the reason wants to see.
+    fn tell(&self) {
+        for (at, member) in self.members.iter().enumerate() {
+            let Some(group) = &member.group else {
+                println!("n{at} is away: removed {:?}, born {}, back {}", member.removed, member.born, member.back_at);
+                continue;
+            };
+            let (term, last, commit) = (group.term(), group.last_index(), group.commit_index());
+            let (leads, lease) = (group.is_leader(), group.lease());
+            println!(
+                "n{at}: {term}, log {last}, agreed {commit}, leads {leads}, follows {:?}, {lease:?}",
+                group.leader()
+            );
+            println!("    {:?}; next {:?}", group.membership(), group.next_members().is_some());
         }
     }
 
@@ -297,10 +410,14 @@ impl World {
         });
     }
 
-    fn run(seed: u64, members: usize, steps: usize) -> World {
-        let mut world = World::new(seed, members);
+    fn run(seed: u64, members: usize, steps: usize, moves: bool) -> World {
+        let mut world = World::new(seed, members, moves);
         for at in 0..members {
-            world.boot(at);
+            if world.members[at].born {
+                world.boot(at);
+            } else {
+                world.members[at].back_at = u64::MAX;
+            }
         }
         for _ in 0..steps {
             world.tick();
@@ -313,12 +430,15 @@ impl World {
             world.tick();
             for at in 0..members {
                 let leads = world.members[at].group.as_ref().is_some_and(Group::is_leader);
-                if leads && world.rng.random_bool(0.05) {
+                if leads && world.rng.random_bool(if moves { 0.5 } else { 0.05 }) {
                     world.propose(at);
                 }
             }
         }
-        assert!(world.agreed.len() >= agreed + 20, "seed {seed}: no progress after the faults stopped");
+        if world.agreed.len() < agreed + 20 {
+            world.tell();
+            panic!("seed {seed}: no progress after the faults stopped");
+        }
         world
     }
 }
@@ -328,7 +448,7 @@ fn what_must_never_happen_does_not() {
     let (mut elections, mut agreed, mut snapshots) = (0, 0, 0);
     for seed in 0..60 {
         let members = [3, 5, 1, 2][(seed % 4) as usize];
-        let world = World::run(seed, members, 4_000);
+        let world = World::run(seed, members, 4_000, false);
         elections += world.elections;
         agreed += world.agreed.len();
         snapshots += world.snapshots;
@@ -341,9 +461,43 @@ fn what_must_never_happen_does_not() {
 }
 
 #[test]
+fn members_change_and_what_must_never_happen_does_not() {
+    let (mut changes, mut agreed, mut removals) = (0, 0, 0);
+    for seed in 0..60 {
+        let world = World::run(seed, 5, 6_000, true);
+        changes += world.changes;
+        agreed += world.agreed.len();
+        removals += world.removals;
+    }
+    println!("{changes} changes, {removals} removals, {agreed} entries");
+    assert!(
+        changes > 300 && removals > 150 && agreed > 3_000,
+        "{changes}, {removals}, {agreed}: the faults were too tame"
+    );
+}
+
+/// Each rule of changing members is broken, and somebody has to notice.
+#[test]
+fn what_is_planted_in_changes_of_members_is_noticed() {
+    let wrong = |rule: Rule, seed: u64| {
+        let run = move || {
+            plant(Some(rule), true);
+            World::run(seed, 5, 6_000, true);
+        };
+        std::thread::spawn(run).join().is_err()
+    };
+    for rule in Rule::OF_MEMBERS {
+        let from = if rule == Rule::LeaseLeftBehind { 1_000 } else { 0 };
+        let noticed = (from..from + SEEDS).find(|seed| wrong(rule, *seed));
+        println!("{rule:?}: {noticed:?}");
+        assert!(noticed.is_some(), "{rule:?} was not noticed within {SEEDS} seeds");
+    }
+}
+
+#[test]
 fn one_seed_is_one_run() {
     let run = |seed| {
-        let world = World::run(seed, 3, 1_500);
+        let world = World::run(seed, 3, 1_500, false);
         (world.now, world.sent, world.agreed)
     };
     assert_eq!(run(7), run(7));

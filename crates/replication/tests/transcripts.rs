@@ -27,6 +27,8 @@ struct Member {
     /// Agreed, and what of it a checkpoint covers.
     agreed: Vec<(Index, Term, String)>,
     cut: bool,
+    /// No member any more since this entry.
+    removed: Option<Index>,
 }
 
 #[derive(Default)]
@@ -50,10 +52,10 @@ fn message(message: &Message) -> String {
         Message::PreVote { term, last_index, last_term } => {
             format!("PreVote term {term}, log {last_index}@{last_term}")
         }
-        Message::PreVoteReply { term, granted } => format!("PreVoteReply term {term}, {granted}"),
+        Message::PreVoteReply { term, granted, .. } => format!("PreVoteReply term {term}, {granted}"),
         Message::Vote { term, last_index, last_term } => format!("Vote term {term}, log {last_index}@{last_term}"),
-        Message::VoteReply { term, granted } => format!("VoteReply term {term}, {granted}"),
-        Message::Append { term, prev_index, prev_term, entries, commit, asked_at } => {
+        Message::VoteReply { term, granted, .. } => format!("VoteReply term {term}, {granted}"),
+        Message::Append { term, prev_index, prev_term, entries, commit, asked_at, .. } => {
             let entries: Vec<String> = entries
                 .iter()
                 .map(|entry| format!("{}@{}={}", entry.index, entry.term, text(&entry.payload)))
@@ -64,12 +66,15 @@ fn message(message: &Message) -> String {
                 ms(*asked_at)
             )
         }
-        Message::Appended { term, matched, granted } => {
+        Message::Appended { term, matched, granted, .. } => {
             let granted = granted.map_or("no lease".into(), |at| format!("lease from {}", ms(at)));
             format!("Appended term {term}, through {matched}, {granted}")
         }
-        Message::Refused { term, prev_index, hint } => format!("Refused term {term}, after {prev_index}, try {hint}"),
+        Message::Refused { term, prev_index, hint, .. } => {
+            format!("Refused term {term}, after {prev_index}, try {hint}")
+        }
         Message::TakeOver { term, heir } => format!("TakeOver term {term}, heir n{}", heir.0),
+        Message::Removed { index } => format!("Removed since {index}"),
     }
 }
 
@@ -85,6 +90,7 @@ fn record(record: &Record) -> String {
             format!("entries {}", entries.join(" "))
         }
         Record::Base { index, term } => format!("begins after {index}@{term}"),
+        Record::Stay { since } => format!("a member since {since}"),
     }
 }
 
@@ -164,6 +170,10 @@ impl World {
             Event::LostLeadership { term } => format!("n{name} leads term {term} no more"),
             Event::SendSnapshot { to, index, term } => {
                 format!("n{name} has to send n{} everything up to {index}@{term}", to.0)
+            }
+            Event::Removed { index } => {
+                self.members[at].removed = Some(index);
+                format!("n{name} is no member since {index}")
             }
         };
         let _ = writeln!(self.said, "{line}");
@@ -255,7 +265,8 @@ impl World {
                 let (index, term) = self.members[from].applied;
                 self.members[to].applied = (index, term);
                 self.members[to].agreed = self.members[from].agreed.clone();
-                self.step(to, |group, now, out| group.install_snapshot(now, index, term, out))?;
+                let members = self.members[from].group.as_ref().ok_or("it is down")?.agreed_members().clone();
+                self.step(to, |group, now, out| group.install_snapshot(now, (index, term), members, out))?;
                 let node = NodeId(to as u32 + 1);
                 self.step(from, |group, now, out| group.snapshot_delivered(now, node, index, out))?;
             }

@@ -72,6 +72,8 @@ pub struct Options {
     pub profile: Option<(profile::Costs, u64)>,
     /// How often a shard is split; without it, that is drawn too.
     pub splits: Option<u32>,
+    /// How often a shard gets other members; without it, that is drawn too.
+    pub moves: Option<u32>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
     /// Hears of what happens, a line each.
@@ -112,6 +114,7 @@ impl Options {
             strikes: None,
             profile: None,
             splits: None,
+            moves: None,
             defect: None,
             tell: None,
         }

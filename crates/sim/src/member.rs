@@ -7,13 +7,13 @@ use bytes::Bytes;
 use meridian_clock::Timestamp;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
-use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
+use meridian_mvcc::{Key, KeyRange, Store, StoreError, StoredVersion};
 use meridian_placement::FIRST_SHARD;
-use meridian_replication::group::{Config, Entry, Index, Record, Restored, Term};
+use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Term};
 use meridian_sql::Engine;
 use meridian_store::{Extent, RedbStore, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Kept, Replica, Timer};
+use meridian_systems::spanner::{Kept, Origin, Replica, Timer};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +25,8 @@ const MS: u64 = 1_000_000;
 const SEGMENT_BYTES: u64 = 32 << 10;
 const CACHE_BYTES: usize = 1 << 20;
 const SETTLE_BYTES: usize = 8 << 10;
+/// A member at a shard's birth is believed to be none here after so many words of a leader.
+const INVITATIONS: u32 = 100;
 
 /// A shard's member at a node.
 pub fn address(node: NodeId, shard: ShardId) -> Address {
@@ -129,7 +131,19 @@ pub struct Life {
     log: Log,
     queue: VecDeque<(ShardId, Bytes, Option<Position>)>,
     writing: Vec<Then>,
+    /// Shards that are no more here: the log need not keep what it has of them.
+    forgotten: Vec<ShardId>,
+    /// The spaces of some of them: what was split off just before is born yet.
+    left: Vec<Arc<Space>>,
+    /// How often leaders have spoken to members that are not here.
+    invited: BTreeMap<ShardId, u32>,
     pub syncing: bool,
+}
+
+/// The keys of a shard, as far as one knows who has nothing of it yet.
+fn unknown(shard: ShardId) -> KeyRange {
+    let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
+    if shard == FIRST_SHARD { KeyRange::all() } else { none }
 }
 
 /// What the store has of a shard beside its versions.
@@ -170,14 +184,21 @@ impl Life {
             log,
             queue: VecDeque::new(),
             writing: Vec::new(),
+            forgotten: Vec::new(),
+            left: Vec::new(),
+            invited: BTreeMap::new(),
             syncing: false,
         };
-        life.bear(FIRST_SHARD, KeyRange::all(), false)?;
+        life.bear(FIRST_SHARD, KeyRange::all(), Origin::Born(Box::new(life.all_nodes())), false)?;
+        // Those whose parents are not here.
+        for shard in life.records.keys().copied().collect::<Vec<_>>() {
+            life.bear(shard, unknown(shard), Origin::Remembered, false)?;
+        }
         Ok(life)
     }
 
     /// Brings a shard's member to life, and those of its children; an eager one stands for election at once.
-    pub fn bear(&mut self, shard: ShardId, bounds: KeyRange, eager: bool) -> Result<(), Unfit> {
+    fn bear(&mut self, shard: ShardId, bounds: KeyRange, origin: Origin, eager: bool) -> Result<(), Unfit> {
         if self.members.contains_key(&shard) {
             return Ok(());
         }
@@ -197,36 +218,94 @@ impl Life {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds, store)?);
         let extent = space.extent()?;
+        let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+        let kept = kept(&space, shard, extent.at)?;
+        let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
+        let left = space.left()?;
+        if origin == Origin::Invited {
+            space.begin_empty()?;
+        }
+        if !origin.stands(birth.me, removed, &restored, &kept) {
+            return self.bear_left(left);
+        }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
         config.lease_ns = birth.timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
         config.eager = eager;
-        let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+        config.members = origin.members();
         if let Some(base) = restored.gap() {
             return Err(space.lacks(base.0).into());
         }
         let mut out = Outbox::new();
-        let (kept, seed) = (kept(&space, shard, extent.at)?, birth.seed ^ u64::from(shard.0) << 32);
+        let seed = birth.seed ^ u64::from(shard.0) << 32;
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
         self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
         let children = space.children()?;
         let member = Member { replica, out, timers: BTreeMap::new(), space, late: Vec::new() };
         self.members.insert(shard, member);
-        children.into_iter().try_for_each(|(child, bounds)| self.bear(ShardId(child), bounds, false))
+        self.bear_left(left)?;
+        children.into_iter().try_for_each(|(child, bounds)| self.bear_child(shard, ShardId(child), bounds, false))
+    }
+
+    /// Brings those to life that were split off from a shard before this node was no member of it any more.
+    fn bear_left(&mut self, left: Vec<(u32, KeyRange)>) -> Result<(), Unfit> {
+        left.into_iter().try_for_each(|(child, bounds)| self.bear(ShardId(child), bounds, Origin::Remembered, false))
+    }
+
+    fn bear_child(&mut self, parent: ShardId, child: ShardId, bounds: KeyRange, eager: bool) -> Result<(), Unfit> {
+        let known = self.members.get(&parent).and_then(|member| member.replica.members_at_birth(child).cloned());
+        let origin = Origin::Born(Box::new(known.unwrap_or_else(|| self.all_nodes())));
+        self.desk.learn_route(&bounds.start, bounds.start.clone(), child);
+        self.bear(child, bounds, origin, eager)
+    }
+
+    fn all_nodes(&self) -> Membership {
+        Membership::at_birth(Roster::voters(self.birth.nodes.iter().copied()))
+    }
+
+    /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
+    pub fn invite(&mut self, shard: ShardId, since: Index) -> Result<bool, Unfit> {
+        let removed = Space::removed(DATABASE, shard.0, &*self.store)?;
+        if self.members.contains_key(&shard) || removed.is_some_and(|removed| removed >= since.0) {
+            return Ok(false);
+        }
+        // A member at birth has time to read of the split by itself.
+        let asked = self.invited.entry(shard).or_default();
+        *asked += 1;
+        if since == Index(0) && *asked < INVITATIONS {
+            return Ok(false);
+        }
+        self.bear(shard, unknown(shard), Origin::Invited, false)?;
+        Ok(true)
+    }
+
+    /// This node is no member of a shard any more.
+    pub fn remove(&mut self, shard: ShardId, since: Index) -> Result<(), StoreError> {
+        let Some(member) = self.members.get(&shard) else { return Ok(()) };
+        member.space.leave(since.0)?;
+        let left = self.members.remove(&shard).map(|member| member.space);
+        self.left.extend(left);
+        self.desk.forget(shard);
+        self.writing.retain(|then| !matches!(then, Then::Tell(of, _) if *of == shard));
+        self.queue.retain(|(of, _, _)| *of != shard);
+        self.forgotten.push(shard);
+        Ok(())
     }
 
     /// Shards that were split from others since this was last asked: which were not here, and are now.
     pub fn bear_children(&mut self) -> Result<Vec<ShardId>, Unfit> {
-        let leads = |member: &Member| member.replica.is_serving();
-        let born = |member: &Member| {
-            let eager = leads(member);
-            member.space.born().into_iter().map(move |(child, bounds)| (ShardId(child), bounds, eager))
+        let born = |(parent, member): (&ShardId, &Member)| {
+            let (parent, eager) = (*parent, member.replica.is_serving());
+            member.space.born().into_iter().map(move |(child, bounds)| (parent, ShardId(child), bounds, eager))
         };
-        let born: Vec<_> = self.members.values().flat_map(born).collect();
+        let born: Vec<_> = self.members.iter().flat_map(born).collect();
         let before: Vec<ShardId> = self.members.keys().copied().collect();
-        for (child, bounds, eager) in born {
-            self.bear(child, bounds, eager)?;
+        for (parent, child, bounds, eager) in born {
+            self.bear_child(parent, child, bounds, eager)?;
+        }
+        for space in std::mem::take(&mut self.left) {
+            self.bear_left(space.left()?)?;
         }
         Ok(self.members.keys().copied().filter(|shard| !before.contains(shard)).collect())
     }
@@ -242,6 +321,9 @@ impl Life {
 
     /// Writes what is queued, not yet durably. False while there is no room.
     pub fn write(&mut self) -> Result<bool, LogError> {
+        for shard in std::mem::take(&mut self.forgotten) {
+            self.log.release(key(shard), self.log.next_lsn())?;
+        }
         for (shard, bytes, position) in self.queue.drain(..) {
             let lsn = self.log.append(key(shard), bytes);
             let then = position.map_or(Then::Release(shard, lsn), |position| Then::Tell(shard, position));
@@ -342,7 +424,7 @@ impl Life {
         let Copy { extent, versions } = copy;
         let Some(member) = self.members.get_mut(&shard) else { return Ok(()) };
         let space = &member.space;
-        if space.extent()?.position >= extent.position {
+        if space.extent()?.position >= extent.position || !member.replica.group().has_joined() {
             return Ok(());
         }
         let id = space.begin_copy()?;

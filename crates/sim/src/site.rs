@@ -70,17 +70,34 @@ impl Desk {
     /// A shard has a member here, and these keys.
     pub fn learn(&self, bounds: &KeyRange, shard: ShardId, space: Arc<Space>) {
         let mut state = self.state.lock();
-        state.routes.learn(bounds.start.clone(), shard);
+        if !bounds.is_empty() {
+            state.routes.learn(bounds.start.clone(), shard);
+            if let Some(end) = &bounds.end {
+                state.routes.learn_end(end.clone());
+            }
+        }
         state.spaces.insert(shard, space);
     }
 
+    /// A shard has no member here any more.
+    pub fn forget(&self, shard: ShardId) {
+        let mut state = self.state.lock();
+        state.spaces.remove(&shard);
+        state.readable.remove(&shard);
+    }
+
+    /// Who leads a shard, as far as is known here, if that is another node.
+    pub fn elsewhere(&self, shard: ShardId) -> Option<NodeId> {
+        self.state.lock().leaders.get(&shard).copied().filter(|leader| *leader != self.me)
+    }
+
     /// From a key on the keys are a shard's.
-    pub fn learn_route(&self, from: Name, shard: ShardId) {
+    pub fn learn_route(&self, key: &[u8], from: Name, shard: ShardId) {
         let mut state = self.state.lock();
         // Whoever leads the one mostly leads the other.
         let parent = state.routes.of(&from).0;
         let leader = state.leaders.get(&parent).copied();
-        if state.routes.learn(from, shard)
+        if state.routes.learn_whereabouts(key, from, shard)
             && let Some(leader) = leader
         {
             state.leaders.entry(shard).or_insert(leader);
@@ -249,8 +266,8 @@ impl Site for Handle {
         self.0.state.lock().routes.below(end)
     }
 
-    fn learn_route(&self, from: Name, shard: ShardId) {
-        self.0.learn_route(from, shard);
+    fn learn_route(&self, key: &Name, from: Name, shard: ShardId) {
+        self.0.learn_route(key, from, shard);
     }
 
     fn closed(&self) -> Timestamp {

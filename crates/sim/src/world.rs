@@ -47,6 +47,8 @@ const LIE: u64 = 2 * S;
 const HAND_OVER_PATIENCE: u64 = S;
 /// So many times as many keys where nobody is to meet.
 const MANY_KEYS: u32 = 20_000;
+/// Tells the seed of who moves from that of everything else.
+const MOVERS: u64 = 0x6d6f_7665_6d65_6e74;
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
@@ -56,6 +58,7 @@ mod ending;
 mod frames;
 mod injuries;
 mod meeting;
+mod moving;
 mod nodes;
 mod processor;
 mod sessions;
@@ -109,6 +112,13 @@ enum Event {
     Bear,
     /// A shard is to be split, until there have been so many splits.
     Split(u32),
+    /// Somebody wants other members for a shard.
+    Move,
+    /// A node is no member of a shard any more.
+    Removed {
+        shard: ShardId,
+        index: Index,
+    },
     KeepAlive,
     Alarm(Key),
     Hear(Key, Heard),
@@ -240,6 +250,9 @@ pub struct World {
     installed: Installed,
     /// The newest number that a shard may have got.
     shards_born: u32,
+    /// Draws what members shards are to have, and whether they are to have others at all: worlds whose members stay are what they were.
+    movers: ChaCha8Rng,
+    moves: bool,
     watch: watching::Watch,
     /// What sessions see while something is measured.
     measured: Profile,
@@ -266,6 +279,7 @@ fn index(node: NodeId) -> usize {
 impl World {
     pub fn new(options: Options) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
+        let movers = ChaCha8Rng::seed_from_u64(options.seed ^ MOVERS);
         let time = TrueTime::at(BEGINNING);
         let half_width_ns = rng.random_range(100_000..8 * MS);
         let node = |rng: &mut ChaCha8Rng| {
@@ -347,6 +361,8 @@ impl World {
             recent: VecDeque::new(),
             installed: Installed::new(),
             shards_born: 0,
+            movers,
+            moves: false,
             watch: watching::Watch::default(),
             measured: Profile::default(),
             injured: BTreeMap::new(),
@@ -380,6 +396,7 @@ impl World {
             return self.report();
         }
         self.plan_splits();
+        self.plan_moves();
         self.next_fault();
         let enough = self.options.transactions;
         self.until(FAULTS_END, |world| world.begun >= enough);
@@ -527,7 +544,7 @@ impl World {
             Event::TimeTold { from, disk, answer } => self.time_told(node, from, disk, answer),
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
             Event::Local { from, to, message } => {
-                self.step(node, to, |replica, now, out| replica.on_message(now, from, *message, out));
+                self.deliver(node, from, to, *message);
             }
             Event::Timer { shard, timer, at } => {
                 let Some(member) = self.member(node, shard) else { return };
@@ -541,6 +558,8 @@ impl World {
             Event::Settle => self.settle(node),
             Event::Bear => self.bear(node),
             Event::Split(wanted) => self.split(wanted),
+            Event::Move => self.move_members(),
+            Event::Removed { shard, index } => self.remove(node, shard, index),
             Event::KeepAlive => {
                 let Some(life) = &self.nodes[node].life else { return };
                 life.desk.keep_alive();

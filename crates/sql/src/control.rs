@@ -97,6 +97,12 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let rows = compiled.source.split.clone().unwrap_or_default();
             split::run(session, &alter.name, &rows).await
         }
+        Statement::CreateDatabase { db_name, .. } if compiled.source.members.is_some() => {
+            let around = outside(session, "ALTER DATABASE … MEMBERS").await?;
+            let members = compiled.source.members.clone().unwrap_or_default();
+            around.change_members(&names::relation(db_name)?, members).await?;
+            done("ALTER DATABASE")
+        }
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
             let around = outside(session, "CREATE DATABASE").await?;
             let name = names::relation(db_name)?;

@@ -23,6 +23,19 @@ pub(crate) struct Parsed {
     pub(crate) protocol: Option<String>,
     /// What ALTER TABLE says behind SPLIT AT VALUES; then it says nothing else.
     pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
+    /// What ALTER DATABASE says behind its name; the statement is a stand-in then.
+    pub(crate) members: Option<GroupMembers>,
+}
+
+/// Which nodes are to be in a database's groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupMembers {
+    /// Whose votes count.
+    pub voters: Vec<u32>,
+    /// Who is sent everything and has no vote.
+    pub learners: Vec<u32>,
+    /// Voters that keep the log and no versions.
+    pub witnesses: Vec<u32>,
 }
 
 /// Which state a query is to see.
@@ -122,6 +135,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
     let split = cut_split(&mut tokens)?;
+    let members = cut_members(&mut tokens)?;
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
         // Every form of VACUUM is one statement here; the parser knows only another system's.
@@ -170,7 +184,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     if parser.peek_token().token != Token::EOF {
         return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
     }
-    Ok(Parsed { statement, as_of, protocol, split })
+    Ok(Parsed { statement, as_of, protocol, split, members })
 }
 
 /// Expressions are trees walked by recursion: chains of operators, which the parser builds in a loop, are bounded here.
@@ -255,10 +269,51 @@ fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr
     if parser.peek_token().token != Token::EOF {
         return Err(wrong());
     }
-    let ast::SetExpr::Values(ast::Values { rows, .. }) = *query.body else { return Err(wrong()) };
+    let plain =
+        query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    let (true, ast::SetExpr::Values(ast::Values { rows, .. })) = (plain, *query.body) else { return Err(wrong()) };
     let stand_in = ["enable", "row", "level", "security"];
     tokens.extend(stand_in.map(|word| TokenWithSpan::wrap(Token::make_keyword(word))));
     Ok(Some(rows.into_iter().map(|row| row.content).collect()))
+}
+
+/// Cuts `MEMBERS (…) LEARNERS (…) WITNESSES (…)` from ALTER DATABASE, which the parser does not know, and leaves the database's name in a statement that it
+/// knows.
+fn cut_members(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<GroupMembers>, SqlError> {
+    let begins = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
+    if !begins(0, "alter") || !begins(1, "database") || !begins(3, "members") {
+        return Ok(None);
+    }
+    let place = names::place(tokens[3].span.start);
+    let wrong = || {
+        SqlError::new(state::SYNTAX, "MEMBERS takes numbers of nodes, then LEARNERS and WITNESSES may")
+            .hint("For example: ALTER DATABASE lab MEMBERS (1, 2, 4) LEARNERS (5) WITNESSES (4)")
+            .at(place)
+    };
+    let (mut members, mut rest) = (GroupMembers::default(), &tokens[3..]);
+    while let [word, open, list @ ..] = rest {
+        let end = list.iter().position(|token| token.token == Token::RParen).ok_or_else(wrong)?;
+        let nodes = match word {
+            word if is_word(word, "members") => &mut members.voters,
+            word if is_word(word, "learners") => &mut members.learners,
+            word if is_word(word, "witnesses") => &mut members.witnesses,
+            _ => return Err(wrong()),
+        };
+        if open.token != Token::LParen || !nodes.is_empty() || end == 0 {
+            return Err(wrong());
+        }
+        for item in list[..end].split(|token| token.token == Token::Comma) {
+            let [TokenWithSpan { token: Token::Number(number, _), .. }] = item else { return Err(wrong()) };
+            nodes.push(number.parse().map_err(|_| wrong())?);
+        }
+        rest = &list[end + 1..];
+    }
+    if !rest.is_empty() {
+        return Err(wrong());
+    }
+    tokens.truncate(3);
+    tokens[0].token = Token::make_keyword("create");
+    Ok(Some(members))
 }
 
 /// Cuts `AS OF SYSTEM TIME value` from the end.

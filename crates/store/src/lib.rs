@@ -14,4 +14,4 @@ mod view;
 
 pub use memory::MemoryStore;
 pub use redb_store::RedbStore;
-pub use space::{BORN_AT, Extent, Space, Whole};
+pub use space::{Extent, Space, Whole};

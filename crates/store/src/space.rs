@@ -12,6 +12,7 @@
 //! 4. A copy that is received whole is written beside the one in use, and takes its place in one step once it is durable.
 //! 5. A child is born in the store exactly if its parent's position has passed the split; durably, before anything of it is in the log.
 //! 6. A space that another shard points at, or did, is not removed before its database is.
+//! 7. Of a shard that this node is no member of any more it keeps since when, so that it does not come back with nothing as the one that it was.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{
@@ -31,10 +32,14 @@ const COPY: &str = "copy in use";
 const HOME: &str = "home";
 /// Copies that other shards point at.
 const SHARED: &str = "shared";
+/// The entry since which this node is no member of the shard's group.
+const REMOVED: &str = "removed";
+/// The children that it had then.
+const LEFT: &str = "left";
 /// The copy that never holds versions, only the facts which one is in use.
 const POINTER: u8 = u8::MAX;
 /// The place in its log at which a child is born: what came before is in the store.
-pub const BORN_AT: (u64, u64) = (1, 1);
+const BORN_AT: (u64, u64) = (1, 1);
 
 /// How far a shard's versions go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
@@ -70,6 +75,8 @@ struct Birth {
     child: u32,
     bounds: KeyRange,
     at: Timestamp,
+    /// What it knows of itself at its birth.
+    rows: Vec<Write>,
 }
 
 /// Where things are in the store.
@@ -286,28 +293,33 @@ impl Space {
         *newest = newest.max(at);
     }
 
-    /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled.
-    pub fn divide(&self, at: Timestamp, key: &Key, child: u32, position: u64, term: u64) {
+    /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled, with those of the rows that are its own.
+    pub fn divide(&self, (at, rows): (Timestamp, Vec<Write>), key: &Key, child: u32, position: u64, term: u64) {
         let value = |range: &KeyRange| {
             Some(Value::from(minicbor::to_vec(range).expect("invariant: writing to memory cannot fail")))
         };
         let mut bounds = self.bounds.write();
         let (kept, given) = bounds.clone().cut(key);
-        let rows = [
-            Write { key: local::bounds(self.shard), value: value(&kept) },
-            Write { key: local::child(self.shard, child), value: value(&given) },
-        ];
+        let (its, mut own): (Vec<Write>, Vec<Write>) =
+            rows.into_iter().partition(|row| local::of(child).contains(&row.key));
+        own.push(Write { key: local::bounds(self.shard), value: value(&kept) });
+        own.push(Write { key: local::child(self.shard, child), value: value(&given) });
         *bounds = kept;
-        self.births.lock().push_back(Birth { position, child, bounds: given, at });
+        self.births.lock().push_back(Birth { position, child, bounds: given, at, rows: its });
         drop(bounds);
-        self.install(at, &rows, position, term);
+        self.install(at, &own, position, term);
     }
 
     /// What the store is told of children in the batch that passes their splits.
     fn bear(&self, through: u64, horizon: Timestamp, batch: &mut Batch) -> Result<Vec<(u32, KeyRange)>, StoreError> {
         let (births, home) = (self.births.lock(), self.versions());
         let mut born = Vec::new();
-        for Birth { child, bounds, at, .. } in births.iter().take_while(|birth| birth.position <= through) {
+        for Birth { child, bounds, at, rows, .. } in births.iter().take_while(|birth| birth.position <= through) {
+            if self.has_been_born(*child)? {
+                // This node left the parent, came back, and reads in its log of what it knows better.
+                born.push((*child, bounds.clone()));
+                continue;
+            }
             let (pointer, facts) = (SpaceId { shard: *child, ..self.pointer() }, SpaceId::new(self.database, *child));
             let extent = Extent { position: BORN_AT.0, term: BORN_AT.1, at: *at, horizon };
             let whereabouts = [&home.shard.to_be_bytes()[..], &[home.copy]].concat();
@@ -316,6 +328,10 @@ impl Space {
             batch.facts.push((pointer, HOME, whereabouts));
             let value = Some(Value::from(minicbor::to_vec(bounds).expect("invariant: writing to memory cannot fail")));
             batch.versions.push(StoredVersion { key: local::bounds(*child), version: Version { at: *at, value } });
+            batch.versions.extend(rows.iter().map(|Write { key, value }| StoredVersion {
+                key: key.clone(),
+                version: Version { at: *at, value: value.clone() },
+            }));
             born.push((*child, bounds.clone()));
         }
         if !born.is_empty() {
@@ -327,6 +343,18 @@ impl Space {
             }
         }
         Ok(born)
+    }
+
+    /// Whether the store has, or had, something of a child.
+    fn has_been_born(&self, child: u32) -> Result<bool, StoreError> {
+        let (pointer, facts) = (SpaceId { shard: child, ..self.pointer() }, SpaceId::new(self.database, child));
+        let told = [(pointer, HOME), (pointer, COPY), (pointer, REMOVED), (facts, APPLIED)];
+        for (space, fact) in told {
+            if self.store.fact(space, fact)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The term of the entry at a position that is still in Recent.
@@ -469,6 +497,66 @@ impl Space {
         Ok(Some(Whole { id, extent, view, ranges: self.ranges(&bounds) }))
     }
 
+    /// This node is no member of the shard's group since an entry: what it has of the shard goes, but for what other shards point at. Durable when this
+    /// returns. Splits that are not settled are, first: who was split off stays.
+    pub fn leave(&self, since: u64) -> Result<(), StoreError> {
+        self.settle(usize::MAX)?;
+        let _alone = self.settling.lock();
+        let (old, pointer, fresh) = (*self.place.read(), self.pointer(), self.begin_copy()?);
+        let left: Vec<_> = self.left()?.into_iter().chain(self.children()?).collect();
+        let left = minicbor::to_vec(left).expect("invariant: writing to memory cannot fail");
+        let facts = vec![
+            (pointer, COPY, vec![fresh.copy]),
+            (pointer, HOME, Vec::new()),
+            (pointer, REMOVED, since.to_be_bytes().to_vec()),
+            (pointer, LEFT, left),
+        ];
+        self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
+        *self.collecting.lock() = None;
+        self.recent.reset(0);
+        *self.place.write() = Place { facts: fresh, versions: fresh };
+        self.drop_unused(old)
+    }
+
+    /// This node is to have a member of the shard, and nothing of it yet: a split that would bring it is too late. Durable when this returns.
+    pub fn begin_empty(&self) -> Result<(), StoreError> {
+        let pointer = self.pointer();
+        if self.store.fact(pointer, COPY)?.is_some() {
+            return Ok(());
+        }
+        let facts = vec![(pointer, COPY, vec![self.facts().copy])];
+        self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })
+    }
+
+    /// Children that were born here before this node left the shard's group.
+    pub fn left(&self) -> Result<Vec<(u32, KeyRange)>, StoreError> {
+        let fact = self.store.fact(self.pointer(), LEFT)?;
+        fact.map_or(Ok(Vec::new()), |bytes| {
+            minicbor::decode(&bytes).map_err(|error| StoreError::Damaged {
+                file: format!("what shard {} of database {} left behind", self.shard, self.database),
+                what: error.to_string(),
+            })
+        })
+    }
+
+    /// The entry since which this node is no member of a shard's group, if it was one and is none; an entry above it may have made it one again.
+    pub fn removed(database: u32, shard: u32, store: &dyn Store) -> Result<Option<u64>, StoreError> {
+        let fact = store.fact(SpaceId { database, shard, copy: POINTER }, REMOVED)?;
+        Ok(fact.map(|bytes| u64::from_be_bytes(number(Some(bytes)))))
+    }
+
+    /// Removes a copy that is not in use any more.
+    fn drop_unused(&self, old: Place) -> Result<(), StoreError> {
+        let shared = self.store.fact(self.pointer(), SHARED)?.unwrap_or_default();
+        if shared.contains(&old.facts.copy) {
+            return Ok(()); // Invariant 6.
+        }
+        match self.store.drop_space(old.facts) {
+            Err(StoreError::Full { .. }) => Ok(()), // Its place is cleared when it is used again.
+            dropped => dropped,
+        }
+    }
+
     /// Where a copy that is being received goes: beside the one in use. What was left there by an earlier attempt is removed.
     pub fn begin_copy(&self) -> Result<SpaceId, StoreError> {
         let used = self.facts();
@@ -511,14 +599,7 @@ impl Space {
         (*self.newest.lock(), *self.settled.lock()) = (extent.at, extent.at);
         self.read_bounds()?;
         self.born.lock().extend(self.children()?);
-        let shared = self.store.fact(pointer, SHARED)?.unwrap_or_default();
-        if old.versions != old.facts || shared.contains(&old.facts.copy) {
-            return Ok(()); // Invariant 6.
-        }
-        match self.store.drop_space(old.facts) {
-            Err(StoreError::Full { .. }) => Ok(()), // It is not in use any more; its place is cleared when it is used again.
-            dropped => dropped,
-        }
+        self.drop_unused(old)
     }
 
     /// Removes everything: the database is dropped.
@@ -630,7 +711,8 @@ mod tests {
         for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
-        parent.divide(at(20), &"m".into(), 7, 4, 1);
+        let row = |shard| Write { key: local::recipe(shard, b"r"), value: Some(Value::from("r")) };
+        parent.divide((at(20), vec![row(0), row(7)]), &"m".into(), 7, 4, 1);
         assert_eq!(seen(&parent, "z", 99), Err(StoreError::Elsewhere));
         assert!(parent.born().is_empty() && parent.expects() && parent.children().unwrap().is_empty());
         parent.settle(usize::MAX).unwrap();
@@ -641,6 +723,7 @@ mod tests {
             assert_eq!(parent.children().unwrap(), [(7, bounds.clone())]);
             let child = Space::open(1, 7, Arc::clone(&store) as Arc<dyn Store>).unwrap();
             assert_eq!(child.bounds(), bounds);
+            assert_eq!((parent.recipe_rows().unwrap().len(), child.recipe_rows().unwrap().len()), (1, 1));
             assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 29)), (Ok(Some(10)), Ok(Some(12))));
             assert_eq!(seen(&child, "a", 99), Err(StoreError::Elsewhere));
             if life == 0 {
@@ -653,6 +736,30 @@ mod tests {
     }
 
     #[test]
+    fn who_leaves_a_shard_keeps_since_when_and_what_others_point_at() {
+        let store = Arc::new(MemoryStore::new());
+        let open = |shard| Space::open(1, shard, Arc::clone(&store) as Arc<dyn Store>).unwrap();
+        let parent = open(0);
+        for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
+            put(&parent, key, 10 + number as u64, 1 + number as u64);
+        }
+        parent.divide((at(20), Vec::new()), &"m".into(), 7, 4, 1);
+        parent.leave(9).unwrap(); // The child is born before.
+        assert_eq!(Space::removed(1, 0, &*store), Ok(Some(9)));
+        assert_eq!(Space::removed(1, 7, &*store), Ok(None));
+        for parent in [parent, open(0)] {
+            assert_eq!((parent.extent().unwrap(), seen(&parent, "a", 99)), (Extent::default(), Ok(None)));
+        }
+        assert_eq!(seen(&open(7), "z", 99), Ok(Some(12)));
+        open(7).leave(3).unwrap();
+        assert_eq!(seen(&open(7), "z", 99), Ok(None));
+        let again = open(0);
+        put(&again, "b", 30, 1);
+        again.settle(usize::MAX).unwrap();
+        assert_eq!(seen(&open(0), "b", 99), Ok(Some(30)));
+    }
+
+    #[test]
     fn copies_of_parent_and_child_hold_what_is_theirs_and_leave_each_other_alone() {
         let store = || Arc::new(MemoryStore::new()) as Arc<dyn Store>;
         let (here, there) = (store(), store());
@@ -660,7 +767,7 @@ mod tests {
         for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
-        parent.divide(at(20), &"m".into(), 7, 4, 1);
+        parent.divide((at(20), Vec::new()), &"m".into(), 7, 4, 1);
         parent.install(at(21), &[Write { key: local::recipe(0, b"r"), value: Some(Value::from("r")) }], 5, 1);
         parent.settle(usize::MAX).unwrap();
         let child = Space::open(1, 7, Arc::clone(&here)).unwrap();

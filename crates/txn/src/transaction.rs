@@ -141,6 +141,8 @@ pub enum Failure {
     LockTimeout,
     /// No leader answers; the message says which group and what to do.
     Unavailable(String),
+    /// What was asked of a group cannot be, as things are: SQLSTATE 55000.
+    Refused(String),
     /// The store or the log cannot be read; the message names the file.
     Storage(String),
 }
@@ -170,7 +172,7 @@ impl fmt::Display for Failure {
             Failure::TooLarge { limit_bytes } => write!(f, "the transaction writes more than {limit_bytes} bytes"),
             Failure::DiskFull => f.write_str("no room left on the disk for writes"),
             Failure::LockTimeout => f.write_str("canceling statement due to lock timeout"),
-            Failure::Unavailable(why) | Failure::Storage(why) => f.write_str(why),
+            Failure::Unavailable(why) | Failure::Refused(why) | Failure::Storage(why) => f.write_str(why),
         }
     }
 }

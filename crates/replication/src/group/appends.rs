@@ -10,20 +10,23 @@ impl Group {
         let me = (self.term, self.commit, now.interval.earliest);
         let (limit, window) = (self.config.max_append_bytes, self.config.max_inflight);
         let (database, shard) = (self.config.database, self.config.shard);
-        let log = &self.log;
+        let (log, witness) = (&self.log, self.memberships.newest().is_witness(self.config.me));
         let Role::Leader { followers, .. } = &mut self.role else { return };
         for (node, progress) in followers {
-            let to = Address::replica(*node, database, shard);
+            let (to, since) = (Address::replica(*node, database, shard), progress.since);
             let send = |prev: Index, entries: Vec<Entry>, out: &mut Outbox<Group>| {
                 let prev_term = log.term(prev).expect("the entry before the next is in the log or its base");
                 let (term, commit, asked_at) = me;
-                out.send(to, Message::Append { term, prev_index: prev, prev_term, entries, commit, asked_at });
+                out.send(to, Message::Append { term, prev_index: prev, prev_term, entries, commit, asked_at, since });
             };
             if progress.next <= base && progress.snapshot.is_none() {
                 sometimes!("a member is too far behind for the log");
                 progress.snapshot = Some(base);
                 let term = log.base().1;
-                out.act(Event::SendSnapshot { to: *node, index: base, term });
+                if !witness {
+                    // A witness has nothing to send: somebody else has.
+                    out.act(Event::SendSnapshot { to: *node, index: base, term });
+                }
             }
             if progress.snapshot.is_some() {
                 if heartbeat {
@@ -35,6 +38,7 @@ impl Group {
                         entries: Vec::new(),
                         commit: Index(0),
                         asked_at: me.2,
+                        since,
                     };
                     out.send(to, out_of_band);
                 }
@@ -57,7 +61,10 @@ impl Group {
     }
 
     pub(super) fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
-        let Message::Append { prev_index, prev_term, entries, commit, asked_at, .. } = append else { return };
+        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, .. } = append else { return };
+        if !self.stays(since, out) {
+            return;
+        }
         if !matches!(self.role, Role::Follower) || self.leader != Some(leader) {
             self.follow(now, Some(leader), out);
         }
@@ -71,7 +78,7 @@ impl Group {
             let last = self.log.last().0;
             let hint = if prev_index > last { last } else { Index(self.log.start_of_term(prev_index).0 - 1) };
             let hint = hint.max(self.commit);
-            out.send(self.address(leader), Message::Refused { term: self.term, prev_index, hint });
+            out.send(self.address(leader), Message::Refused { term: self.term, prev_index, hint, since });
             return;
         }
         let end = entries.last().map_or(prev_index, |entry| entry.index);
@@ -84,10 +91,11 @@ impl Group {
             if entry.index <= self.log.last().0 {
                 sometimes!("entries that were never agreed are replaced");
                 self.log.truncate(entry.index);
+                self.memberships.truncate(entry.index);
                 let kept = Index(entry.index.0 - 1);
                 (self.persisted, self.durable) = (self.persisted.min(kept), self.durable.min(kept));
             }
-            self.log.push(entry);
+            self.add(entry);
         }
         self.matched = self.matched.max(end);
         let before = self.persisted;
@@ -102,12 +110,12 @@ impl Group {
         &mut self,
         now: Reading,
         from: NodeId,
-        matched: Index,
-        granted: Option<u64>,
+        (matched, granted, since): (Index, Option<u64>, Index),
         out: &mut Outbox<Group>,
     ) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        let Some(progress) = followers.get_mut(&from) else { return };
+        let same = |progress: &&mut Progress| progress.since == since || broken(Rule::StaysNotTold);
+        let Some(progress) = followers.get_mut(&from).filter(same) else { return };
         progress.granted = progress.granted.max(granted.unwrap_or(0));
         if matched > progress.matched {
             progress.matched = matched;
@@ -121,18 +129,18 @@ impl Group {
         self.count(out);
         self.announce(now, out);
         self.send_appends(now, false, out);
+        self.pass_on(now, out);
     }
 
     pub(super) fn on_refused(
         &mut self,
         now: Reading,
         from: NodeId,
-        prev_index: Index,
-        hint: Index,
+        (prev_index, hint, since): (Index, Index, Index),
         out: &mut Outbox<Group>,
     ) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        let Some(progress) = followers.get_mut(&from) else { return };
+        let Some(progress) = followers.get_mut(&from).filter(|progress| progress.since == since) else { return };
         if prev_index <= progress.matched || progress.snapshot.is_some() {
             return; // An old answer.
         }
@@ -146,9 +154,12 @@ impl Group {
     /// Commits what a majority has on disk, if it is of this term (invariant 3).
     pub(super) fn count(&mut self, out: &mut Outbox<Group>) {
         let Role::Leader { followers, .. } = &self.role else { return };
-        let mut matched: Vec<Index> = followers.values().map(|progress| progress.matched).collect();
-        matched.push(self.durable);
-        let reached = self.majority().reached(&mut matched);
+        let matched = |node: NodeId| match followers.get(&node) {
+            Some(progress) => progress.matched,
+            None if node == self.config.me => self.durable,
+            None => Index(0),
+        };
+        let reached = self.membership().quorum().reached(matched);
         if reached > self.commit && self.log.term(reached) == Some(self.term) {
             self.advance_commit(reached, out);
         }
@@ -162,5 +173,6 @@ impl Group {
         let entries: Vec<Entry> = entries.into_iter().take_while(|entry| entry.index <= to).collect();
         self.commit = to;
         out.act(Event::Committed { entries });
+        self.on_members_agreed(out);
     }
 }

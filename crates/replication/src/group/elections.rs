@@ -1,10 +1,10 @@
 //! Who leads: pre-vote, votes, leases, and giving up.
 
-use super::{Event, Group, Index, Message, Payload, Progress, Role, Term, Timer};
+use super::{Event, Group, Index, Message, Payload, Role, Term, Timer};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Health, NodeId, Outbox, Reading, sometimes};
 use rand::Rng;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Group {
     /// Never had a leader, as far as this member has heard: nobody is silent, somebody has to begin.
@@ -14,6 +14,8 @@ impl Group {
 
     pub(super) fn arm_election(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let least = self.config.election_timeout_ns / if self.is_new() { 8 } else { 1 };
+        // Who serves nobody lets others try first.
+        let least = least * if self.membership().is_witness(self.config.me) { 2 } else { 1 };
         let patience = least + self.rng.random_range(0..=least);
         out.arm(Timer::Election, now.boot_ns + patience);
     }
@@ -41,12 +43,17 @@ impl Group {
             return;
         }
         self.leader = None;
-        if self.config.members.len() > 1 && !forced {
+        let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
+        let ask = || Message::PreVote { term, last_index, last_term };
+        if !self.votes() {
+            // Nobody is silent without a reason: this one may have been removed.
+            let asked = self.config.nodes.iter().copied().filter(|node| *node != self.config.me);
+            asked.for_each(|node| out.send(self.address(node), ask()));
+            return;
+        }
+        if !self.electors().is_empty() && !forced {
             self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
-            let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
-            for node in self.others() {
-                out.send(self.address(node), Message::PreVote { term, last_index, last_term });
-            }
+            self.electors().into_iter().for_each(|node| out.send(self.address(node), ask()));
             return;
         }
         self.stand(now, out);
@@ -59,7 +66,7 @@ impl Group {
         self.role = Role::Candidate { votes: BTreeSet::new() };
         self.persist_standing(Some(self.config.me), out);
         let (last_index, last_term) = self.log.last();
-        for node in self.others() {
+        for node in self.electors() {
             out.send(self.address(node), Message::Vote { term: self.term, last_index, last_term });
         }
         self.arm_election(now, out);
@@ -70,18 +77,10 @@ impl Group {
         if last > self.commit {
             sometimes!("a new leader has entries of which it does not know whether they are agreed");
         }
-        let fresh = Progress {
-            next: Index(last.0 + 1),
-            matched: Index(0),
-            matched_before: Index(0),
-            inflight: VecDeque::new(),
-            probing: true,
-            snapshot: None,
-            granted: 0,
-        };
-        let followers = self.others().into_iter().map(|node| (node, fresh.clone())).collect();
-        let first = Index(last.0 + 1);
-        self.role = Role::Leader { followers, first, announced: false, abdicating: false };
+        let (followers, first) = (BTreeMap::new(), Index(last.0 + 1));
+        self.role =
+            Role::Leader { followers, first, announced: false, abdicating: None, leased_to: 0, began_ns: now.boot_ns };
+        self.follow_members();
         self.leader = Some(self.config.me);
         self.s_max = 0;
         self.propose(Payload::default()).expect("it leads");
@@ -91,7 +90,7 @@ impl Group {
     }
 
     pub(super) fn heartbeat(&mut self, now: Reading, out: &mut Outbox<Group>) {
-        if !matches!(self.role, Role::Leader { .. }) || self.config.members.len() == 1 {
+        if !matches!(self.role, Role::Leader { .. }) || self.is_alone() {
             return;
         }
         out.arm(Timer::Heartbeat, now.boot_ns + self.config.heartbeat_ns);
@@ -119,15 +118,17 @@ impl Group {
         }
         self.send_appends(now, true, out);
         self.announce(now, out);
+        self.pass_on(now, out);
     }
 
     /// Tells the owner once: the first entry of the term is committed, and a lease is held.
     pub(super) fn announce(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let held = self.lease().is_some_and(|lease| lease.granted_until > now.interval.latest);
-        let (commit, term) = (self.commit, self.term);
+        let (commit, term, serves) = (self.commit, self.term, !self.membership().is_witness(self.config.me));
         if let Role::Leader { first, announced, .. } = &mut self.role
             && !*announced
             && held
+            && serves
             && commit >= *first
         {
             *announced = true;

@@ -1,5 +1,6 @@
 //! What members say to one another, and what each keeps on disk.
 
+use super::Membership;
 use bytes::Bytes;
 use meridian_machine::NodeId;
 use minicbor::decode::{Decoder, Error as DecodeError};
@@ -57,6 +58,9 @@ pub struct Entry {
     /// What it says.
     #[n(2)]
     pub payload: Payload,
+    /// Who is in the group from here on, if that changes.
+    #[n(3)]
+    pub members: Option<Box<Membership>>,
 }
 
 /// A lease vote: no other candidate is voted for until this has surely passed.
@@ -103,6 +107,13 @@ pub enum Record {
         #[n(1)]
         term: Term,
     },
+    /// This member was added to a group that was there already.
+    #[n(3)]
+    Stay {
+        /// The entry that added it.
+        #[n(0)]
+        since: Index,
+    },
 }
 
 /// What members say.
@@ -130,6 +141,10 @@ pub enum Message {
         /// Yes or no.
         #[n(1)]
         granted: bool,
+        /// Whose vote it is: the stay of the node in the group.
+        #[n(2)]
+        #[cbor(default)]
+        since: Index,
     },
     /// Vote for me.
     #[n(2)]
@@ -153,6 +168,10 @@ pub enum Message {
         /// Yes or no.
         #[n(1)]
         granted: bool,
+        /// Whose vote it is: the stay of the node in the group.
+        #[n(2)]
+        #[cbor(default)]
+        since: Index,
     },
     /// Entries from the leader; without any it is a heartbeat.
     #[n(4)]
@@ -175,6 +194,10 @@ pub enum Message {
         /// `TT.now().earliest` at the leader when this was sent: the lease is counted from here (Spanner, Appendix A).
         #[n(5)]
         asked_at: u64,
+        /// The entry that made the follower a member.
+        #[n(6)]
+        #[cbor(default)]
+        since: Index,
     },
     /// The follower's log agrees with the leader's up to `matched`, and has it on disk.
     #[n(5)]
@@ -188,6 +211,10 @@ pub enum Message {
         /// The `asked_at` for which a lease vote is granted, on disk.
         #[n(2)]
         granted: Option<u64>,
+        /// The stay in the group that this is true of: the entry that made the follower a member.
+        #[n(3)]
+        #[cbor(default)]
+        since: Index,
     },
     /// The follower has no such previous entry, or is in a newer term.
     #[n(6)]
@@ -201,6 +228,10 @@ pub enum Message {
         /// Try after this one.
         #[n(2)]
         hint: Index,
+        /// The stay in the group that this is true of.
+        #[n(3)]
+        #[cbor(default)]
+        since: Index,
     },
     /// Your leader has given up: what was promised to it is void.
     #[n(7)]
@@ -212,4 +243,22 @@ pub enum Message {
         #[n(1)]
         heir: NodeId,
     },
+    /// You are no member: not any more, or never, for what would have made you one was not agreed.
+    #[n(8)]
+    Removed {
+        /// As of this entry, which is agreed.
+        #[n(0)]
+        index: Index,
+    },
+}
+
+impl Message {
+    /// What a leader says to a member tells a node that has none that it is to have one: since this entry. At the group's birth (0) it has, mostly, and only
+    /// does not know it yet.
+    pub fn invitation(&self) -> Option<Index> {
+        match self {
+            Message::Append { since, .. } => Some(*since),
+            _ => None,
+        }
+    }
 }

@@ -25,16 +25,19 @@
 //! [`Group::flush`], called once by the owner at the end of a step, persists and sends everything in one go. The commit index travels with
 //! the next append or heartbeat, never alone.
 //!
-//! **Not here yet.** Changing the members, learners, witnesses.
+//! 7. Who is in the group, its log says; from the moment it does (`membership`, `changes`).
 
 mod appends;
+mod changes;
 mod elections;
 mod entries;
+mod membership;
 mod messages;
 mod promises;
 
-use crate::Majority;
 use entries::Entries;
+use membership::Memberships;
+pub use membership::{ChangeError, Membership, Roster};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Term};
@@ -47,8 +50,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct Config {
     /// This member.
     pub me: NodeId,
-    /// All voters, this one included; fixed at birth.
-    pub members: Vec<NodeId>,
+    /// Who is in it, as far as applied entries say; nobody, for one that is to be told everything.
+    pub members: Membership,
+    /// Every node there is: whom a member asks that has nothing yet, and is told nothing.
+    pub nodes: Vec<NodeId>,
     /// The database.
     pub database: DatabaseId,
     /// The shard.
@@ -70,11 +75,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Sensible settings for members on one continent.
+    /// Sensible settings for members on one continent; they vote, all of them.
     pub fn new(me: NodeId, members: Vec<NodeId>, database: DatabaseId, shard: ShardId) -> Self {
         Config {
             me,
-            members,
+            members: Membership::at_birth(Roster::voters(members.iter().copied())),
+            nodes: members,
             database,
             shard,
             heartbeat_ns: 100_000_000,
@@ -103,10 +109,15 @@ impl Restored {
     /// What the records leave of the log: the entry before the first, and the entries.
     pub fn log(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
         let (mut base, mut kept) = (<(Index, Term)>::default(), BTreeMap::new());
-        let mut last = Index(0);
+        let (mut last, mut stay) = (Index(0), None);
         for record in &self.records {
             match record {
                 Record::Standing { .. } => {}
+                Record::Stay { since } => {
+                    if stay.replace(*since) != Some(*since) {
+                        (base, kept, last) = <_>::default();
+                    }
+                }
                 Record::Base { index, term } => (base, kept, last) = ((*index, *term), BTreeMap::new(), *index),
                 Record::Append { entries } => {
                     let (Some(first), Some(end)) = (entries.first(), entries.last()) else { continue };
@@ -123,12 +134,21 @@ impl Restored {
         (base, kept)
     }
 
+    /// Which entry made it a member, if it was not one at the group's birth.
+    pub fn stay(&self) -> Option<Index> {
+        let stays = self.records.iter().rev();
+        stays.filter_map(|record| if let Record::Stay { since } = record { Some(*since) } else { None }).next()
+    }
+
     /// The entry behind which the log begins, if the store does not reach up to there: it has lost what the log was allowed to forget.
     pub fn gap(&self) -> Option<Index> {
         let base = self.log().0.0;
         (base > self.applied && !broken(Rule::GapUnnoticed)).then_some(base)
     }
 }
+
+/// An heir that lacks entries is looked at again after this.
+const SOON_NS: u64 = 2_000_000;
 
 /// What a member waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,6 +188,11 @@ pub enum Event {
         /// Its term.
         term: Term,
     },
+    /// This member is none any more: nothing of what it keeps is needed. It says and hears nothing from now on.
+    Removed {
+        /// As of this entry; a stay that begins later is another one.
+        index: Index,
+    },
 }
 
 /// Not the leader; maybe this one is.
@@ -200,14 +225,30 @@ struct Progress {
     snapshot: Option<Index>,
     /// The newest `asked_at` that it granted.
     granted: u64,
+    /// Which stay of the node this is about.
+    since: Index,
 }
 
 #[derive(Clone, Debug)]
 enum Role {
     Follower,
-    PreCandidate { votes: BTreeSet<NodeId> },
-    Candidate { votes: BTreeSet<NodeId> },
-    Leader { followers: BTreeMap<NodeId, Progress>, first: Index, announced: bool, abdicating: bool },
+    PreCandidate {
+        votes: BTreeSet<NodeId>,
+    },
+    Candidate {
+        votes: BTreeSet<NodeId>,
+    },
+    Leader {
+        followers: BTreeMap<NodeId, Progress>,
+        first: Index,
+        announced: bool,
+        /// Since when it gives up, by the boot clock.
+        abdicating: Option<u64>,
+        /// How far its lease reached when another set of voters began to take over.
+        leased_to: u64,
+        /// By the boot clock.
+        began_ns: u64,
+    },
 }
 
 enum Waiting {
@@ -215,6 +256,8 @@ enum Waiting {
     Entries(Index, Term),
     /// The standing; who is to be told of a vote or a grant.
     Standing { term: Term, grant: Option<Grant>, vote_reply: Option<NodeId> },
+    /// Since when this is a member.
+    Stay,
 }
 
 /// One member of a group.
@@ -246,14 +289,26 @@ pub struct Group {
     s_max: u64,
     /// Who is to lead next.
     heir: Option<NodeId>,
+    memberships: Memberships,
+    /// The entry that made this one a member, as far as it knows.
+    since: Option<Index>,
+    /// That is on disk: what comes after is known to belong to this stay.
+    joined: bool,
+    /// Removed.
+    gone: bool,
     waiting: VecDeque<(Position, Waiting)>,
 }
 
 impl Group {
     /// A member, new or restored. Arms its first timers.
     pub fn new(config: Config, seed: u64, restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
-        assert!(config.members.contains(&config.me), "a member is in its group");
+        let memberships = Memberships::new(config.members.clone());
+        let since = config.members.contains(config.me).then(|| config.members.since(config.me));
         let mut group = Group {
+            memberships,
+            since,
+            joined: since.is_some(),
+            gone: false,
             config,
             rng: ChaCha8Rng::seed_from_u64(seed),
             role: Role::Follower,
@@ -285,8 +340,10 @@ impl Group {
         group.durable = group.log.last().0;
         group.persisted = group.durable;
         (group.durable_grant, group.written_grant) = (group.grant, group.grant);
-        let first = group.config.members.iter().min() == Some(&group.config.me);
-        if group.config.members.len() == 1 || group.is_new() && (first || group.config.eager) {
+        let me = group.config.me;
+        let first = group.membership().voters().first() == Some(&me);
+        let votes = group.votes();
+        if votes && (group.is_alone() || group.is_new() && (first || group.config.eager)) {
             out.arm(Timer::Election, now.boot_ns);
         } else {
             group.arm_election(now, out);
@@ -302,6 +359,14 @@ impl Group {
                 self.grant = grant;
             }
             Record::Base { index, term } => self.log.reset(index, term),
+            Record::Stay { since } => {
+                if self.since != Some(since) {
+                    // What stands before is of a former stay.
+                    self.log = Entries::default();
+                    self.memberships = Memberships::new(self.config.members.clone());
+                }
+                (self.since, self.joined) = (Some(since), true);
+            }
             Record::Append { entries } => {
                 let Some(first) = entries.first() else { return };
                 if first.index.0 > self.log.last().0.0 + 1 || first.index <= self.log.base().0 {
@@ -309,7 +374,8 @@ impl Group {
                     self.log.reset(Index(first.index.0 - 1), Term(0));
                 }
                 self.log.truncate(first.index);
-                entries.into_iter().for_each(|entry| self.log.push(entry));
+                self.memberships.truncate(first.index);
+                entries.into_iter().for_each(|entry| self.add(entry));
             }
         }
     }
@@ -323,7 +389,7 @@ impl Group {
 
     /// Whether this member leads, everything before is committed, and it was announced.
     pub fn is_leader(&self) -> bool {
-        matches!(self.role, Role::Leader { announced: true, abdicating: false, .. })
+        matches!(self.role, Role::Leader { announced: true, abdicating: None, .. })
     }
 
     /// The term it is in.
@@ -344,49 +410,54 @@ impl Group {
     /// The lease of a leader: it may assign timestamps below `granted_until`, and serves reads while `now.latest` is below it.
     pub fn lease(&self) -> Option<Lease> {
         let Role::Leader { followers, .. } = &self.role else { return None };
-        if followers.is_empty() {
+        if self.electors().is_empty() {
             return Some(Lease { granted_until: u64::MAX }); // Nobody else votes.
         }
         // Our own promise to ourselves counts like everybody's, as far as it is on disk.
         let own = self.durable_grant.filter(|grant| grant.to == self.config.me).map_or(0, |grant| grant.until);
         let lease = |granted: u64| if granted == 0 { 0 } else { granted + self.config.lease_ns };
-        let mut ends: Vec<u64> = followers.values().map(|progress| lease(progress.granted)).collect();
-        ends.push(own);
-        Some(Lease { granted_until: self.majority().reached(&mut ends) })
-    }
-
-    fn majority(&self) -> Majority {
-        Majority::of(self.config.members.len())
+        let end = |node: NodeId| match followers.get(&node) {
+            Some(progress) => lease(progress.granted),
+            None if node == self.config.me => own,
+            None => 0,
+        };
+        Some(Lease { granted_until: self.membership().quorum().reached(end) })
     }
 
     fn address(&self, node: NodeId) -> Address {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
-    /// All members.
-    pub fn members(&self) -> &[NodeId] {
-        &self.config.members
-    }
-
     /// The other members.
     pub fn peers(&self) -> impl Iterator<Item = Address> {
-        let others = self.config.members.iter().filter(|node| **node != self.config.me);
-        others.map(|node| self.address(*node))
+        self.others().into_iter().map(|node| self.address(node))
     }
 
     /// Whether this is another member.
     pub fn is_peer(&self, from: Address) -> bool {
-        from.node != self.config.me && self.config.members.contains(&from.node)
+        from.node != self.config.me && self.membership().contains(from.node)
     }
 
     fn others(&self) -> Vec<NodeId> {
-        self.config.members.iter().copied().filter(|node| *node != self.config.me).collect()
+        self.membership().nodes().into_iter().filter(|node| *node != self.config.me).collect()
+    }
+
+    fn electors(&self) -> Vec<NodeId> {
+        self.others().into_iter().filter(|node| self.membership().is_voter(*node)).collect()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.membership().contains(self.config.me) && self.others().is_empty()
     }
 
     /// The records from which this member can be born again without any older one.
     pub fn checkpoint(&self) -> Vec<Record> {
         let (index, term) = self.log.base();
-        let mut records = vec![self.standing(self.written_grant), Record::Base { index, term }];
+        let (me, agreed) = (self.config.me, self.memberships.agreed());
+        let later = self.since.filter(|since| *since > Index(0) || !agreed.contains(me));
+        let stay = later.map(|since| Record::Stay { since });
+        let mut records: Vec<Record> = stay.into_iter().collect();
+        records.extend([self.standing(self.written_grant), Record::Base { index, term }]);
         let entries = self.log.from(Index(index.0 + 1), usize::MAX);
         let entries: Vec<Entry> = entries.into_iter().filter(|entry| entry.index <= self.persisted).collect();
         if !entries.is_empty() {
@@ -403,7 +474,7 @@ impl Group {
             return Err(NotLeader { leader: self.leader });
         }
         let index = Index(self.log.last().0.0 + 1);
-        self.log.push(Entry { index, term: self.term, payload });
+        self.log.push(Entry { index, term: self.term, payload, members: None });
         Ok((self.term, index))
     }
 
@@ -425,31 +496,36 @@ impl Group {
         let near = |progress: &Progress| {
             progress.snapshot.is_none() && !progress.probing && progress.matched.0 + BEHIND >= self.log.last().0.0
         };
-        followers.get(&node).is_some_and(near)
+        self.may_lead(node) && followers.get(&node).is_some_and(near)
     }
 
     /// Gives up leadership as soon as every used timestamp has surely passed, to an heir or to whoever has most.
     pub fn abdicate(&mut self, now: Reading, heir: Option<NodeId>, out: &mut Outbox<Group>) {
         self.heir = heir;
         let s_max = self.s_max;
+        let members = self.memberships.newest();
         let Role::Leader { abdicating, followers, .. } = &mut self.role else { return };
-        if followers.is_empty() {
-            return; // There is nobody to give up to.
-        }
-        *abdicating = true;
+        let may_lead = |node: &NodeId| members.voters().contains(node) && !members.is_witness(*node);
+        let able = || followers.iter().filter(|(node, _)| may_lead(node));
+        let most = || able().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
+        let heir = self.heir.filter(|heir| able().any(|(node, _)| node == heir)).or_else(most);
+        let Some(heir) = heir else { return }; // There is nobody to give up to.
+        let began_ns = *abdicating.get_or_insert(now.boot_ns);
         if !now.interval.after(s_max) {
             out.arm(Timer::Abdicate, now.boot_ns + (s_max - now.interval.earliest) + 1);
             return;
         }
-        let most = || followers.iter().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
-        if let Some(heir) = self.heir.filter(|heir| followers.contains_key(heir)).or_else(most) {
-            for node in self.others() {
-                out.send(self.address(node), Message::TakeOver { term: self.term, heir });
-            }
-            // Our promise to ourselves ends here: nothing more is assigned or served under it.
-            self.grant = None;
-            self.follow(now, None, out);
+        let lacks = followers.get(&heir).is_some_and(|progress| progress.matched < self.log.last().0);
+        if lacks && now.boot_ns < began_ns + self.config.election_timeout_ns {
+            out.arm(Timer::Abdicate, now.boot_ns + SOON_NS); // Nobody would vote for it yet.
+            return;
         }
+        for node in self.others() {
+            out.send(self.address(node), Message::TakeOver { term: self.term, heir });
+        }
+        // Our promise to ourselves ends here: nothing more is assigned or served under it.
+        self.grant = None;
+        self.follow(now, None, out);
     }
 
     /// Entries at or below `through` are in a durable checkpoint.
@@ -457,17 +533,25 @@ impl Group {
         self.log.compact(through.min(self.commit), self.config.keep_log_bytes);
     }
 
-    /// A follower's owner has stored a snapshot through an entry, durably: the log begins anew there.
-    pub fn install_snapshot(&mut self, now: Reading, index: Index, term: Term, out: &mut Outbox<Group>) {
+    /// A follower's owner has stored a snapshot through an entry, durably, with what it says of members: the log begins anew there.
+    pub fn install_snapshot(
+        &mut self,
+        now: Reading,
+        (index, term): (Index, Term),
+        members: Membership,
+        out: &mut Outbox<Group>,
+    ) {
         if index <= self.commit {
             return;
         }
         if self.log.term(index) != Some(term) {
             self.log.reset(index, term);
+            self.memberships = Memberships::new(members);
             (self.persisted, self.durable) = (index, index);
             out.persist(Record::Base { index, term });
         }
         self.commit = index;
+        self.on_members_agreed(out);
         self.matched = self.matched.max(index);
         self.arm_election(now, out);
         self.acknowledge(out);
@@ -492,9 +576,16 @@ impl Machine for Group {
     type Effect = Event;
 
     fn on_message(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
+        // Not only members are heard: one that is behind does not know those who came after.
         let from = from.node;
-        if from == self.config.me || !self.config.members.contains(&from) {
+        if from == self.config.me || self.gone {
             return;
+        }
+        if let Message::Removed { index } = message {
+            return self.on_removed(index, out);
+        }
+        if matches!(message, Message::PreVote { .. }) {
+            self.tell_removed(from, out);
         }
         let term = match &message {
             Message::PreVote { .. } | Message::PreVoteReply { granted: true, .. } => self.term,
@@ -505,6 +596,7 @@ impl Machine for Group {
             | Message::Appended { term, .. }
             | Message::Refused { term, .. }
             | Message::TakeOver { term, .. } => *term,
+            Message::Removed { .. } => unreachable!("it was taken care of"),
         };
         if term > self.term {
             if matches!(message, Message::Vote { .. })
@@ -521,16 +613,18 @@ impl Machine for Group {
                     && !self.hears_a_leader(now)
                     && !self.promised_to_another(now, from);
                 let term = if granted { term } else { self.term };
-                out.send(self.address(from), Message::PreVoteReply { term, granted });
+                let since = self.since.unwrap_or_default();
+                out.send(self.address(from), Message::PreVoteReply { term, granted, since });
             }
-            Message::PreVoteReply { term, granted } => {
-                let enough = self.majority().size();
+            Message::PreVoteReply { term, granted, since } => {
+                let (enough, same) = (self.memberships.newest().quorum(), self.knows(from, since));
                 if let Role::PreCandidate { votes } = &mut self.role
                     && granted
+                    && same
                     && term.0 == self.term.0 + 1
                 {
                     votes.insert(from);
-                    if votes.len() >= enough {
+                    if enough.has(votes) {
                         self.stand(now, out);
                     }
                 }
@@ -545,31 +639,33 @@ impl Machine for Group {
                     self.arm_election(now, out);
                     self.persist_standing(Some(from), out);
                 } else {
-                    out.send(self.address(from), Message::VoteReply { term: self.term, granted: false });
+                    let since = self.since.unwrap_or_default();
+                    out.send(self.address(from), Message::VoteReply { term: self.term, granted: false, since });
                 }
             }
-            Message::VoteReply { term, granted } => {
-                let enough = self.majority().size();
+            Message::VoteReply { term, granted, since } => {
+                let (enough, same) = (self.memberships.newest().quorum(), self.knows(from, since));
                 if let Role::Candidate { votes } = &mut self.role
                     && granted
+                    && same
                     && term == self.term
                 {
                     votes.insert(from);
-                    if votes.len() >= enough {
+                    if enough.has(votes) {
                         self.lead(now, out);
                     }
                 }
             }
-            Message::Append { term, prev_index, .. } if term < self.term => {
+            Message::Append { term, prev_index, since, .. } if term < self.term => {
                 let hint = self.log.last().0;
-                out.send(self.address(from), Message::Refused { term: self.term, prev_index, hint });
+                out.send(self.address(from), Message::Refused { term: self.term, prev_index, hint, since });
             }
             Message::Append { .. } => self.on_append(now, from, message, out),
-            Message::Appended { term, matched, granted } if term == self.term => {
-                self.on_appended(now, from, matched, granted, out);
+            Message::Appended { term, matched, granted, since } if term == self.term => {
+                self.on_appended(now, from, (matched, granted, since), out);
             }
-            Message::Refused { term, prev_index, hint } if term == self.term => {
-                self.on_refused(now, from, prev_index, hint, out);
+            Message::Refused { term, prev_index, hint, since } if term == self.term => {
+                self.on_refused(now, from, (prev_index, hint, since), out);
             }
             Message::TakeOver { term, heir } if term == self.term => {
                 // The leader has given up its lease, and with it this member's promise to it.
@@ -579,14 +675,15 @@ impl Machine for Group {
                     self.campaign(now, false, out);
                 }
             }
-            Message::Appended { .. } | Message::Refused { .. } | Message::TakeOver { .. } => {}
+            Message::Appended { .. } | Message::Refused { .. } | Message::TakeOver { .. } | Message::Removed { .. } => {
+            }
         }
     }
 
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
-            Timer::Election if matches!(self.role, Role::Leader { .. }) => {}
-            Timer::Election => self.campaign(now, self.config.members.len() == 1, out),
+            Timer::Election if self.gone || matches!(self.role, Role::Leader { .. }) => {}
+            Timer::Election => self.campaign(now, false, out),
             Timer::Heartbeat => self.heartbeat(now, out),
             Timer::Abdicate => self.abdicate(now, self.heir, out),
         }
@@ -603,16 +700,18 @@ impl Machine for Group {
                         progressed = true;
                     }
                 }
+                Waiting::Stay => self.joined = true,
                 Waiting::Standing { term, grant, vote_reply } => {
                     progressed |= grant != self.durable_grant;
                     self.durable_grant = grant;
                     if let Some(to) = vote_reply.filter(|to| term == self.term && self.voted_for == Some(*to)) {
                         if to != self.config.me {
-                            let reply = Message::VoteReply { term: self.term, granted: true };
+                            let since = self.since.unwrap_or_default();
+                            let reply = Message::VoteReply { term: self.term, granted: true, since };
                             out.send(self.address(to), reply);
                         } else if let Role::Candidate { votes } = &mut self.role {
                             votes.insert(to);
-                            if votes.len() >= Majority::of(self.config.members.len()).size() {
+                            if self.memberships.newest().quorum().has(votes) {
                                 self.lead(now, out);
                             }
                         }

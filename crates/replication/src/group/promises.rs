@@ -55,6 +55,7 @@ impl Group {
         let granted = if covered { self.ungranted.take() } else { None };
         let durable = if broken(Rule::AckBeforeDurable) { self.matched } else { self.durable };
         let matched = self.matched.min(durable);
-        out.send(self.address(leader), Message::Appended { term: self.term, matched, granted });
+        let since = self.since.unwrap_or_default();
+        out.send(self.address(leader), Message::Appended { term: self.term, matched, granted, since });
     }
 }

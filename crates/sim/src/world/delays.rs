@@ -18,7 +18,7 @@ const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 impl World {
     /// What each kind of transaction waits for, in message delays.
     pub fn delays() -> Vec<(&'static str, u64)> {
-        let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), ..Options::new(1) };
+        let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), ..Options::new(1) };
         let mut world = World::new(quiet);
         world.network.even(ONE);
         (world.open, world.lease_ns) = (false, 10 * S);

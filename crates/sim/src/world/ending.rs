@@ -6,7 +6,7 @@ use crate::member::{Life, Member};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl World {
     /// Everybody went home, no lock is held, and everybody knows as much.
@@ -14,19 +14,33 @@ impl World {
         let lives: Vec<&Life> = self.nodes.iter().filter_map(|node| node.life.as_ref()).collect();
         lives.len() + self.gone.len() == self.nodes.len()
             && self.clients.iter().all(|client| client.attempt.is_none())
-            && lives.iter().all(|life| {
-                let first = &lives[0].members;
-                life.members.len() == first.len()
-                    && life.members.iter().all(|(shard, member)| {
-                        let (replica, same) = (&member.replica, first.get(shard));
-                        let agreed = replica.group().commit_index();
-                        replica.locks().is_empty()
-                            && replica.unresolved() == 0
-                            && member.late.is_empty()
-                            && replica.group().last_index() == agreed
-                            && same.is_some_and(|first| first.replica.group().commit_index() == agreed)
-                    })
+            && lives.iter().flat_map(|life| life.members.values()).all(|member| {
+                let replica = &member.replica;
+                replica.locks().is_empty()
+                    && replica.unresolved() == 0
+                    && member.late.is_empty()
+                    && replica.group().last_index() == replica.group().commit_index()
             })
+            && self.shards().into_iter().all(|shard| self.is_known_everywhere(shard))
+    }
+
+    fn shards(&self) -> BTreeSet<ShardId> {
+        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
+        lives.flat_map(|life| life.members.keys().copied()).collect()
+    }
+
+    /// Whether those are members of a shard who are to be, and all of them know as much.
+    fn is_known_everywhere(&self, shard: ShardId) -> bool {
+        let member = |node: usize| self.nodes[node].life.as_ref().and_then(|life| life.members.get(&shard));
+        let group = |node: usize| member(node).map(|member| member.replica.group());
+        let Some(newest) = (0..self.nodes.len()).filter_map(group).max_by_key(|group| group.commit_index()) else {
+            return false;
+        };
+        let to_be = newest.membership().nodes();
+        (0..self.nodes.len()).all(|node| match group(node) {
+            Some(group) => to_be.contains(&self.members[node]) && group.commit_index() == newest.commit_index(),
+            None => !to_be.contains(&self.members[node]) || self.gone.contains(&node),
+        })
     }
 
     pub(super) fn what_is_left(&self) -> String {
@@ -38,7 +52,12 @@ impl World {
                     let (group, locks) = (member.replica.group(), member.replica.locks().owners().count());
                     let (agreed, last) = (group.commit_index().0, group.last_index().0);
                     let unresolved = member.replica.unresolved();
-                    format!("{}: {agreed} of {last} agreed, {locks} hold locks, {unresolved} unresolved", shard.0)
+                    let members = group.membership().roster();
+                    let (voters, learners) = (members.voters, members.learners);
+                    format!(
+                        "{}: {agreed} of {last} agreed, {locks} hold locks, {unresolved} unresolved, {voters:?} vote, {learners:?} learn",
+                        shard.0
+                    )
                 };
                 life.members.iter().map(of_shard).collect::<Vec<_>>().join(", ")
             }
@@ -61,29 +80,28 @@ impl World {
         }
         for (node, there) in self.nodes.iter().enumerate() {
             let Some(life) = &there.life else { continue };
-            let mut rows = Vec::new();
-            let mut damaged = false;
             for member in life.members.values() {
-                match member.space.scan(member.replica.bounds(), Timestamp::MAX, false, usize::MAX, usize::MAX) {
-                    Ok(chunk) => rows.extend(chunk.rows),
-                    Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => damaged = true,
-                    Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
+                let (bounds, group) = (member.replica.bounds(), member.replica.group());
+                if group.membership().is_witness(self.members[node]) {
+                    continue;
                 }
-            }
-            if damaged {
-                continue;
-            }
-            let found: BTreeMap<&[u8], &[u8]> =
-                rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
-            let keys = expected.keys().chain(found.keys());
-            if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
-                let (name, node) = (String::from_utf8_lossy(key), self.members[node]);
-                let shown = |stored: Option<&&[u8]>| match stored {
-                    None => "nothing".to_owned(),
-                    Some(stored) => client::value(&name, Some(*stored)).to_string(),
+                let rows = match member.space.scan(bounds, Timestamp::MAX, false, usize::MAX, usize::MAX) {
+                    Ok(chunk) => chunk.rows,
+                    Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => continue,
+                    Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
                 };
-                let (found, expected) = (shown(found.get(key)), shown(expected.get(key)));
-                return Err(format!("{node} holds {found} at {name}, and {expected} was installed"));
+                let found: BTreeMap<&[u8], &[u8]> =
+                    rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
+                let keys = expected.keys().filter(|key| bounds.contains(key)).chain(found.keys());
+                if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
+                    let (name, node) = (String::from_utf8_lossy(key), self.members[node]);
+                    let shown = |stored: Option<&&[u8]>| match stored {
+                        None => "nothing".to_owned(),
+                        Some(stored) => client::value(&name, Some(*stored)).to_string(),
+                    };
+                    let (found, expected) = (shown(found.get(key)), shown(expected.get(key)));
+                    return Err(format!("{node} holds {found} at {name}, and {expected} was installed"));
+                }
             }
         }
         Ok(())

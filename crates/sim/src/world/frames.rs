@@ -79,9 +79,21 @@ impl World {
                 self.with_desk(node, |desk| desk.0.hear(number, reply))
             }
             (_, message) => {
-                self.step(node, to.shard, |replica, now, out| replica.on_message(now, from, message, out));
+                self.invite(node, to.shard, &message);
+                self.deliver(node, from, to.shard, message);
             }
         }
+    }
+
+    /// A member hears a message. Where there is none, who asks is told so.
+    pub(super) fn deliver(&mut self, node: usize, from: Address, shard: ShardId, message: Message) {
+        if self.member(node, shard).is_some() {
+            return self.step(node, shard, |replica, now, out| replica.on_message(now, from, message, out));
+        }
+        let Message::Ask(Request { id, .. }) = message else { return };
+        let Some(life) = &self.nodes[node].life else { return };
+        let leader = life.desk.elsewhere(shard).map(|node| node.0);
+        self.send(node, shard, 0, None, from, Message::Answer(Reply::NotLeader { id, leader }));
     }
 
     /// Tells what coordinators and leaders say to one another; what members say among themselves is too much for a reader.
@@ -100,6 +112,9 @@ impl World {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
                     Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
+                    Ask::Members { voters, learners, witnesses } => {
+                        format!("wants members {voters:?}, learners {learners:?}, witnesses {witnesses:?}")
+                    }
                     Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
                     Ask::Withdraw => "wants nothing any more".to_owned(),
                 };

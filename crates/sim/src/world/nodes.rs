@@ -182,7 +182,9 @@ impl World {
         let Some(member) = life.members.get_mut(&shard) else { return };
         match effect {
             Effect::Install { at, writes, index, term, decided_elsewhere } => {
-                self.watch_install((shard, at), &writes, (index, term), decided_elsewhere);
+                if !member.replica.is_witness() {
+                    self.watch_install((shard, at), &writes, (index, term), decided_elsewhere);
+                }
                 if self.options.defect == Some(Defect::InstalledLate) {
                     let Some(member) = self.member(node, shard) else { return };
                     member.late.push((at, writes, index, term));
@@ -194,13 +196,13 @@ impl World {
                 let Some(member) = self.member(node, shard) else { return };
                 member.space.install(at, all, index.0, term.0);
             }
-            Effect::Divide { at, key, shard: child, index, term } => {
+            Effect::Divide { at, key, shard: child, rows, index, term } => {
                 // What a planted defect keeps back is not kept back from the child.
                 for (at, writes, index, term) in std::mem::take(&mut member.late) {
                     member.space.install(at, &writes, index.0, term.0);
                 }
-                member.space.divide(at, &key, child.0, index.0, term.0);
-                life.desk.learn_route(key, child);
+                member.space.divide((at, rows), &key, child.0, index.0, term.0);
+                life.desk.learn_route(&key, key.clone(), child);
                 self.push(0, whom, Event::Bear);
             }
             Effect::Serve(mut serve) => {
@@ -236,6 +238,8 @@ impl World {
             Effect::SendSnapshot { to, index: wanted, .. } => {
                 self.push(MS, whom, Event::CopyOut { shard, to: index(to), index: wanted, tries: 0 });
             }
+            Effect::Members(_) => {}
+            Effect::Removed { index } => self.push(0, whom, Event::Removed { shard, index }),
             Effect::Stop { why } => self.fail(format!("{} stops: {why}", self.members[node])),
         }
     }

@@ -127,7 +127,7 @@ impl World {
     pub(super) fn may_injure(&mut self, node: usize) -> bool {
         // Until all have met, nobody can be spared.
         let begun = self.nodes.iter().all(|node| node.acquaintances.admitted());
-        let room = begun && self.injured.len() < (self.nodes.len() - 1) / 2;
+        let room = begun && self.injured.len() < self.may_be_injured();
         if room && !self.injured.contains_key(&node) {
             let part = if self.rng.random_bool(0.5) { Part::Log } else { Part::Store };
             self.injured.insert(node, part);

@@ -5,7 +5,7 @@
 //! | I1, I4 | no version appears at or below a snapshot of its key that was read, on whichever node | a commit is installed for the first time |
 //! | I2 | a timestamp is one commit's; an issuer's grow | a commit is installed |
 //! | I3, I8 | what a client is told has passed, in true time and by every clock | a transaction ends |
-//! | I5 | what is acted on stands on the disks of a majority, as they would be found after a power failure now | a part of all commits |
+//! | I5 | what is acted on stands on the disks of a majority, as they would be found after a power failure now | a part of all commits, where members stay |
 //! | I6 | one timestamp across engines: has no meaning yet, there is one | |
 //! | I7 | clocks that lie cost the order of real time, and nothing else | by the judges: `--faults lies` |
 //!
@@ -118,7 +118,7 @@ impl World {
         }
         let kept = seen.newest.nanos.saturating_sub(READS_KEPT_NS);
         seen.reads.retain(|(_, read)| read.nanos >= kept);
-        if self.rng.random_bool(SOME) {
+        if self.rng.random_bool(SOME) && !self.moves {
             let enough = self.nodes.len() / 2 + 1;
             let have = (0..self.nodes.len()).filter(|node| self.would_still_have(*node, shard, index, term)).count();
             if have < enough {

@@ -6,6 +6,7 @@
 
 use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
+use crate::parse::GroupMembers;
 use crate::response::Status;
 use meridian_txn::{Age, Future};
 use std::collections::BTreeMap;
@@ -48,6 +49,11 @@ pub trait Surroundings: Send + Sync {
     fn split<'a>(&'a self, database: &'a str, key: Vec<u8>) -> Future<'a, Result<(), SqlError>> {
         let _ = (database, key);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER TABLE … SPLIT AT"))))
+    }
+    /// Gives a database's groups other members; comes back when they have them.
+    fn change_members<'a>(&'a self, database: &'a str, members: GroupMembers) -> Future<'a, Result<(), SqlError>> {
+        let _ = (database, members);
+        Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … MEMBERS"))))
     }
     /// A database's shards, as far as this node knows.
     fn shards(&self, database: &str) -> Vec<ShardFact> {

@@ -221,7 +221,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
         13201,
         "node:i state:t? source:t? earliest:z? latest:z? uncertainty_ns:l? ahead_ns:l? round_trip_ns:l?",
     ),
-    ("meridian", "shards", 13202, "shard:i leader:i? table_name:t? start_key:t end_key:t?"),
+    (
+        "meridian",
+        "shards",
+        13202,
+        "shard:i leader:i? table_name:t? start_key:t end_key:t? voters:t learners:t witnesses:t",
+    ),
     (
         "information_schema",
         "columns",

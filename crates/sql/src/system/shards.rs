@@ -1,6 +1,7 @@
 //! Which groups have which keys: `meridian.shards`.
 
 use super::{Rows, World, Writer};
+use crate::parse::GroupMembers;
 
 /// A shard of a database, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,12 @@ pub struct ShardFact {
     pub end: Option<Vec<u8>>,
     /// The node that leads its group, if that is known.
     pub leader: Option<u32>,
+    /// Who is in its group, or is to be.
+    pub members: GroupMembers,
+}
+
+fn list(nodes: &[u32]) -> String {
+    nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
@@ -22,7 +29,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
 fn shards(world: &World<'_>, out: &mut Writer<'_>) {
     let database = &world.facts.database;
     let facts = world.facts.surroundings().map_or_else(Vec::new, |around| around.shards(database));
-    for ShardFact { shard, start, end, leader } in &facts {
+    for ShardFact { shard, start, end, leader, members } in &facts {
         // The table whose rows begin in it, or whose are cut by its beginning.
         let of_table = |key: &[u8]| {
             let storage = key.strip_prefix(&[crate::kv::ROWS])?.first_chunk().map(|id| u32::from_be_bytes(*id))?;
@@ -33,6 +40,9 @@ fn shards(world: &World<'_>, out: &mut Writer<'_>) {
             ("leader", (*leader).into()),
             ("table_name", of_table(start).into()),
             ("start_key", start.escape_ascii().to_string().into()),
+            ("voters", list(&members.voters).into()),
+            ("learners", list(&members.learners).into()),
+            ("witnesses", list(&members.witnesses).into()),
             ("end_key", end.as_ref().map(|end| end.escape_ascii().to_string()).into()),
         ]);
     }

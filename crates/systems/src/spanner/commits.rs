@@ -7,7 +7,7 @@ use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Outbox, always, sometimes};
-use meridian_mvcc::Write;
+use meridian_mvcc::{Write, local};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, LockTable, Readable, Reply, Spent};
@@ -83,6 +83,7 @@ impl Replica {
             }
             Event::LostLeadership { .. } => self.step_down(out),
             Event::SendSnapshot { to, index, term } => out.act(Effect::SendSnapshot { to, index, term }),
+            Event::Removed { index } => out.act(Effect::Removed { index }),
         }
     }
 
@@ -94,8 +95,10 @@ impl Replica {
         };
         let before = self.agreed;
         let in_order = |at: Timestamp| always!(at > before, "I4: timestamps grow in the order of the log");
-        let install = |at: Timestamp, writes: Vec<Write>, decided_elsewhere: bool| {
+        let witness = self.is_witness();
+        let install = |at: Timestamp, mut writes: Vec<Write>, decided_elsewhere: bool| {
             let (index, term) = (entry.index, entry.term);
+            writes.retain(|write| !witness || local::is(&write.key)); // It keeps what the shard knows of itself.
             Effect::Install { at, writes, index, term, decided_elsewhere }
         };
         match agreed {
@@ -140,13 +143,26 @@ impl Replica {
                 let rows = self.on_forget_agreed(&transactions);
                 out.act(install(at, rows, false));
             }
-            Agreed::Split { at, key, shard } => {
+            Agreed::Split { at, key, shard, members } => {
                 in_order(at);
                 self.agreed = at;
                 self.bounds = self.bounds.clone().cut(&key).0;
                 self.children.insert(key.clone(), shard);
-                out.act(Effect::Divide { at, key, shard, index: entry.index, term: entry.term });
+                let rows = members.iter().flat_map(|members| Rows::of_birth(self.shard, shard, members)).collect();
+                self.born_with.extend(members.map(|members| (shard, members)));
+                out.act(Effect::Divide { at, key, shard, rows, index: entry.index, term: entry.term });
                 self.on_split_agreed(now, at, out);
+            }
+            Agreed::Members { at } => {
+                in_order(at);
+                self.agreed = at;
+                let Some(members) = entry.members.as_deref() else {
+                    let why = format!("entry {} is about members and names none", entry.index);
+                    return out.act(Effect::Stop { why });
+                };
+                self.members = members.clone();
+                out.act(Effect::Members(members.clone()));
+                out.act(install(at, vec![Rows::of_members(self.shard, members)], false));
             }
         }
     }
@@ -175,6 +191,7 @@ impl Replica {
         self.dismiss_snapshots(out);
         self.dismiss_votes(out);
         self.dismiss_split(out);
+        self.dismiss_change(out);
         self.locks = LockTable::new();
         self.live.clear();
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
@@ -221,6 +238,7 @@ impl Replica {
         if self.serving && self.group.is_leader() {
             // Not while it gives up: each new timestamp would put that off.
             self.go_on_splitting(now, out);
+            self.go_on_changing(now, out);
             self.draw(now, out);
             self.vote_reads(now, out);
         }
@@ -257,7 +275,8 @@ impl Replica {
         // Trap A.5-5.
         let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
         let in_doubt = in_doubt.filter(|_| !broken(Rule::SafeTimePrepared)).unwrap_or(Timestamp::MAX);
-        let closed = self.shown.min(installed).min(in_doubt);
+        let witness = self.is_witness();
+        let closed = if witness { Timestamp::ZERO } else { self.shown.min(installed).min(in_doubt) };
         let leads = self.serving && self.group.is_leader();
         let readable = Readable { through: self.visible, until: lease, leads, closed };
         if readable != self.published {

@@ -20,6 +20,7 @@
 //! | `two_phase` | what groups say to each other about one transaction |
 //! | `snapshots` | what may be read without locks, and when |
 //! | `splits` | how a shard becomes two |
+//! | `membership` | how a group comes to have other members |
 //! | `leadership` | who should lead |
 //! | `records` | what is agreed on, and what a shard keeps for itself of it |
 //!
@@ -35,12 +36,13 @@
 //! 8. A snapshot is *closed* at a member that has installed an entry at or above it, if a leader has shown that much and nothing below it is prepared: it is
 //!    served there without asking anybody, for ever, whatever any clock says. Leaders tell the members how far they have shown ([`Message::Shown`]).
 //!
-//! **Not here yet.** Changing members; schema changes at a timestamp; promises for groups where nothing happens (MinNextTS, §4.2.4). Groups of one database have
-//! the same members: who asks another group asks it everywhere.
+//! **Not here yet.** Schema changes at a timestamp; promises for groups where nothing happens (MinNextTS, §4.2.4). Nobody knows where another group's members
+//! are: who asks it asks every node.
 //! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod commits;
 mod leadership;
+mod membership;
 mod records;
 mod replica;
 mod requests;
@@ -48,5 +50,6 @@ mod snapshots;
 mod splits;
 mod two_phase;
 
+pub use membership::Origin;
 pub use records::{Agreed, Damaged, Decision, Prepared, Rows};
-pub use replica::{Effect, Kept, MOST, Message, Replica, Serve, Timer, newest};
+pub use replica::{Effect, Kept, MOST_SHARDS, Message, Replica, Serve, Timer, newest};

@@ -3,7 +3,7 @@
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
-use meridian_replication::group::Payload;
+use meridian_replication::group::{Membership, Payload};
 use meridian_txn::locking::TransactionId;
 use meridian_txn::{Age, Lock};
 use minicbor::{Decode, Encode};
@@ -83,6 +83,16 @@ pub enum Agreed {
         /// The other.
         #[n(2)]
         shard: ShardId,
+        /// Who is in the other's group; everybody there was at the database's creation, if none is given.
+        #[n(3)]
+        members: Option<Membership>,
+    },
+    /// The entry that carries this says who is in the group.
+    #[n(6)]
+    Members {
+        /// When.
+        #[n(0)]
+        at: Timestamp,
     },
 }
 
@@ -148,7 +158,10 @@ impl Agreed {
     /// Its timestamp; the ceiling of one that has it. Nothing below it is issued any more.
     pub fn newest(&self) -> Timestamp {
         match self {
-            Agreed::Commit { at, .. } | Agreed::Forget { at, .. } | Agreed::Split { at, .. } => *at,
+            Agreed::Commit { at, .. }
+            | Agreed::Forget { at, .. }
+            | Agreed::Split { at, .. }
+            | Agreed::Members { at } => *at,
             Agreed::Ceiling { at, through } => through.unwrap_or(*at).max(*at),
             Agreed::Prepare { prepared, .. } => prepared.at,
             Agreed::Outcome { at, .. } => at.unwrap_or_default(),
@@ -165,11 +178,17 @@ pub struct Rows {
     pub decisions: BTreeMap<TransactionId, Decision>,
     /// Whoever leads next issues above this.
     pub ceiling: Timestamp,
+    /// Who is in the group; none if that never changed since the database was created.
+    pub members: Option<Membership>,
+    /// Who was in the groups of shards that were split off, at their births.
+    pub births: BTreeMap<ShardId, Membership>,
 }
 
 const PREPARED: u8 = b'p';
 const DECISION: u8 = b'd';
 const CEILING: u8 = b'c';
+const MEMBERS: u8 = b'm';
+const BIRTH: u8 = b'b';
 
 fn row(shard: ShardId, kind: u8, of: Option<TransactionId>, value: Option<Vec<u8>>) -> Write {
     let mut name = vec![kind];
@@ -200,6 +219,25 @@ impl Rows {
         row(shard, CEILING, None, Some(ceiling.to_be_bytes().to_vec()))
     }
 
+    /// The row of a shard's members.
+    pub fn of_members(shard: ShardId, members: &Membership) -> Write {
+        row(shard, MEMBERS, None, bytes(members))
+    }
+
+    /// The row that says with which members a shard that is split off begins; and its own.
+    pub fn of_birth(parent: ShardId, child: ShardId, members: &Membership) -> Vec<Write> {
+        let key = local::recipe(parent.0, &[&[BIRTH], &child.0.to_be_bytes()[..]].concat());
+        let known = Write { key, value: bytes(members).map(Value::from) };
+        vec![known, Rows::of_members(child, members)]
+    }
+
+    /// Who is in a shard's group, if these rows say so.
+    pub fn members_at_birth(shard: ShardId, rows: &[Write]) -> Option<Membership> {
+        let key = Rows::of_members(shard, &Membership::default()).key;
+        let row = rows.iter().find(|row| row.key == key)?;
+        minicbor::decode(row.value.as_ref()?).ok()
+    }
+
     /// Reads a shard's rows.
     pub fn read(shard: ShardId, rows: &[(Key, Value)]) -> Result<Rows, Damaged> {
         let mut all = Rows::default();
@@ -217,6 +255,11 @@ impl Rows {
                     PREPARED => drop(all.prepared.insert(transaction(name)?, minicbor::decode(value).ok()?)),
                     DECISION => drop(all.decisions.insert(transaction(name)?, minicbor::decode(value).ok()?)),
                     CEILING => all.ceiling = Timestamp::from_be_bytes(value[..].try_into().ok()?),
+                    MEMBERS => all.members = Some(minicbor::decode(value).ok()?),
+                    BIRTH => {
+                        let child = ShardId(u32::from_be_bytes(name.try_into().ok()?));
+                        drop(all.births.insert(child, minicbor::decode(value).ok()?));
+                    }
                     _ => return None,
                 }
                 Some(())
@@ -230,6 +273,8 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use meridian_machine::NodeId;
+    use meridian_replication::group::Roster;
 
     #[test]
     fn rows_read_back_and_garbage_is_an_error() {
@@ -239,15 +284,20 @@ mod tests {
         let prepared = Prepared { at, age, coordinator: ShardId(4), writes: Vec::new(), locks: Vec::new() };
         let decision = Decision { at, participants: vec![ShardId(5)] };
         let shard = ShardId(9);
+        let members = Membership::at_birth(Roster::voters([1, 2].map(NodeId)));
         let writes = [
             Rows::of_prepared(shard, transaction, Some(&prepared)),
             Rows::of_decision(shard, transaction, Some(&decision)),
             Rows::of_ceiling(shard, at),
+            Rows::of_members(shard, &members),
         ];
-        let rows: Vec<(Key, Value)> = writes.into_iter().map(|write| (write.key, write.value.unwrap())).collect();
+        let of_child = Rows::of_birth(shard, ShardId(3), &members).swap_remove(0);
+        let writes = writes.into_iter().chain([of_child]);
+        let rows: Vec<(Key, Value)> = writes.map(|write| (write.key, write.value.unwrap())).collect();
         let read = Rows::read(shard, &rows).unwrap();
         assert_eq!(read.prepared, [(transaction, prepared)].into());
         assert_eq!((read.decisions, read.ceiling), ([(transaction, decision)].into(), at));
+        assert_eq!((read.births, read.members), ([(ShardId(3), members.clone())].into(), Some(members)));
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);
             assert!(Rows::read(shard, &[(key.clone(), cut)]).is_err());

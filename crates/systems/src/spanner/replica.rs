@@ -1,6 +1,7 @@
 //! One member: the switchboard between its group and, when it leads, the lock table.
 
 use super::leadership::Workload;
+use super::membership::Changing;
 use super::snapshots::Snapshot;
 use super::splits::Splitting;
 use super::two_phase::{Collected, Collecting, Debt, InDoubt};
@@ -8,7 +9,7 @@ use super::{Agreed, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
-use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Record, Restored, Term};
+use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Membership, Record, Restored, Term};
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote};
 use minicbor::{Decode, Encode};
@@ -100,6 +101,8 @@ pub enum Effect {
         key: Key,
         /// The other shard.
         shard: ShardId,
+        /// What the other shard knows of itself at its birth.
+        rows: Vec<Write>,
         /// The entry's place in the log.
         index: Index,
         /// Its term.
@@ -119,6 +122,13 @@ pub enum Effect {
         index: Index,
         /// Its term.
         term: Term,
+    },
+    /// Publish who is in the group.
+    Members(Membership),
+    /// This node is no member of the group as of an entry: what is kept of the shard goes, and it is one again only if it is added by a later entry than this.
+    Removed {
+        /// The entry.
+        index: Index,
     },
     /// An agreed entry cannot be read: this node must stop rather than diverge.
     Stop {
@@ -205,11 +215,11 @@ impl Kept {
 }
 
 /// The most shards, ever, of a database, and the highest number of a node: together they are a timestamp's issuer.
-pub const MOST: u32 = 1 << 16;
+pub const MOST_SHARDS: u32 = 1 << 16;
 
 /// Issuers of one node's shards are told apart, so that a timestamp is unique (I2).
 fn issuer(node: NodeId, shard: ShardId, floor: Timestamp) -> Issuer {
-    assert!(node.0 < MOST && shard.0 < MOST, "invariant: numbers are checked where they are given out");
+    assert!(node.0 < MOST_SHARDS && shard.0 < MOST_SHARDS, "invariant: numbers are checked where they are given out");
     Issuer::above((shard.0 << 16) | node.0, floor)
 }
 
@@ -219,6 +229,14 @@ pub struct Replica {
     pub(super) me: NodeId,
     pub(super) database: DatabaseId,
     pub(super) shard: ShardId,
+    /// Every node of the cluster: any of them may have members of the database's other shards.
+    pub(super) nodes: Vec<NodeId>,
+    /// Who is in the group, as far as is applied here.
+    pub(super) members: Membership,
+    /// Who was in the groups of shards that were split off, at their births.
+    pub(super) born_with: BTreeMap<ShardId, Membership>,
+    /// Somebody wants other members.
+    pub(super) changing: Option<Changing>,
     /// Which keys the shard has, and from which key on others have what it had.
     pub(super) bounds: KeyRange,
     pub(super) children: BTreeMap<Key, ShardId>,
@@ -308,7 +326,7 @@ fn embed(
 pub fn newest(records: &[Record]) -> Timestamp {
     let entries = records.iter().flat_map(|record| match record {
         Record::Append { entries } => entries.as_slice(),
-        Record::Standing { .. } | Record::Base { .. } => &[],
+        Record::Standing { .. } | Record::Base { .. } | Record::Stay { .. } => &[],
     });
     let at = |entry: &Entry| match Agreed::decode(&entry.payload) {
         Ok(Some(agreed)) => agreed.newest(),
@@ -318,9 +336,9 @@ pub fn newest(records: &[Record]) -> Timestamp {
 }
 
 impl Replica {
-    /// A member, new or restored.
+    /// A member, new or restored. The configuration's members are the shard's if it does not know better.
     pub fn new(
-        config: Config,
+        mut config: Config,
         seed: u64,
         restored: Restored,
         kept: Kept,
@@ -328,17 +346,28 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> Replica {
         let (me, database, shard) = (config.me, config.database, config.shard);
+        let nodes = config.nodes.clone();
         let agreed = kept.agreed;
+        if let Some(members) = &kept.rows.members {
+            config.members = members.clone();
+        } else if restored.stay().is_some() {
+            config.members = Membership::default(); // It came later: who was there at birth does not tell who was there then.
+        }
         let applied = (restored.applied, restored.applied_term);
         let (base, log) = restored.log();
         let mut events = VecDeque::new();
         let group = out.lend(|out| Group::new(config, seed, restored, now, out), |e| embed(e, &mut events));
         assert!(events.is_empty(), "a member is told nothing at its birth");
+        let members = group.agreed_members().clone();
         let mut replica = Replica {
             group,
             me,
             database,
             shard,
+            nodes,
+            members,
+            born_with: BTreeMap::new(),
+            changing: None,
             bounds: KeyRange::default(),
             children: BTreeMap::new(),
             issuer: issuer(me, shard, agreed),
@@ -389,7 +418,11 @@ impl Replica {
         self.agreed = self.agreed.max(agreed);
         self.ceiling = self.ceiling.max(rows.ceiling);
         self.bounds = bounds;
+        if let Some(members) = rows.members {
+            self.members = members;
+        }
         self.children.extend(children);
+        self.born_with.extend(rows.births);
         self.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
         self.debts = rows.decisions.into_iter().map(|(who, decision)| (who, Debt::new(decision))).collect();
     }
@@ -468,6 +501,21 @@ impl Replica {
         self.finish(now, out);
     }
 
+    /// Who is in the group, as far as is applied here.
+    pub fn members(&self) -> &Membership {
+        &self.members
+    }
+
+    /// Whether it keeps the log and no versions.
+    pub fn is_witness(&self) -> bool {
+        self.members.is_witness(self.me) && self.group.is_of_this_stay(&self.members)
+    }
+
+    /// Who was in the group of a shard that was split off, at its birth, as far as is known here.
+    pub fn members_at_birth(&self, child: ShardId) -> Option<&Membership> {
+        self.born_with.get(&child)
+    }
+
     /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes on.
     pub fn with_group<R>(
         &mut self,
@@ -495,7 +543,8 @@ impl Replica {
     ) {
         self.take(kept);
         self.forgotten = self.forgotten.max(term);
-        self.with_group(now, out, |group, out| group.install_snapshot(now, index, term, out));
+        let members = self.members.clone();
+        self.with_group(now, out, |group, out| group.install_snapshot(now, (index, term), members, out));
         self.finish(now, out);
     }
 }

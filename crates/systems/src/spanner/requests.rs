@@ -49,6 +49,7 @@ impl Replica {
             }
             Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
             Ask::Split { .. } => self.on_split(now, from, &request, out),
+            Ask::Members { .. } => self.on_members(now, from, &request, out),
             Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
             Ask::Withdraw => {
                 if let Some(live) = self.live.get_mut(&transaction).filter(|live| live.newest < id) {
@@ -225,7 +226,8 @@ impl Replica {
 
     fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
         let who = pending.request.transaction;
-        self.refuse(&pending, Conflict::Moved, out);
+        // Who is told whose the keys are knows better next time.
+        self.say_moved(pending.from, &pending.request, out);
         self.judge(now, vec![Verdict::Victim(who, None, Conflict::Moved)], out);
     }
 

@@ -19,6 +19,8 @@ use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
+/// From which all others were split off, or from what was.
+const FIRST_SHARD: ShardId = ShardId(0);
 
 /// A split that waits until nothing is under way.
 pub(super) struct Splitting {
@@ -41,8 +43,13 @@ impl Replica {
         if !self.bounds.contains(at) {
             return self.say_moved(from, request, out);
         }
-        if *at == self.bounds.start || shard.0 >= super::MOST {
+        if *at == self.bounds.start || shard.0 >= super::MOST_SHARDS {
             return out.send(from, Message::Answer(Reply::Unknown { id }));
+        }
+        if self.splitting.is_none() && !self.group.is_settled() {
+            // Whose members the other shard begins with must not be in doubt, and who waits for a split waits for nothing else.
+            let why = "the members of the shard's group are changing: try again when that has ended".to_owned();
+            return out.send(from, Message::Answer(Reply::Refused { id, why }));
         }
         match &mut self.splitting {
             Some(splitting) if splitting.key == *at && splitting.shard == *shard => {
@@ -98,7 +105,8 @@ impl Replica {
         let Some(splitting) = &mut self.splitting else { return };
         let (key, shard) = (splitting.key.clone(), splitting.shard);
         splitting.proposed = true;
-        if self.propose(&Agreed::Split { at, key, shard }).is_none() {
+        let members = Some(self.group.membership().of_child());
+        if self.propose(&Agreed::Split { at, key, shard, members }).is_none() {
             self.splitting = None;
         }
     }
@@ -131,9 +139,16 @@ impl Replica {
                 _ => &range.start,
             },
             Ask::Split { at, .. } => at,
+            Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } => {
+                let strange = writes.iter().map(|write| &write.key).find(|key| !self.bounds.contains(key));
+                strange.unwrap_or(&self.bounds.start)
+            }
             _ => &self.bounds.start,
         };
         let to = self.children.range::<Key, _>(..=key).next_back().map(|(from, shard)| (from.clone(), *shard));
+        // Whose brother has them the first shard can say, or lead to.
+        let end = self.bounds.end.as_ref().filter(|end| key >= *end);
+        let to = to.or_else(|| end.map(|end| (end.clone(), FIRST_SHARD)).filter(|_| self.shard != FIRST_SHARD));
         out.send(from, Message::Answer(Reply::Moved { id: request.id, to }));
     }
 }

@@ -473,7 +473,7 @@ impl Replica {
         why: Conflict,
         out: &mut Outbox<Replica>,
     ) {
-        for node in self.group.members() {
+        for node in &self.nodes {
             let wound = Between::Wound { transaction: who, why: why.clone() };
             out.send(self.seat(*node, coordinator), Message::Between(wound));
         }
@@ -499,7 +499,6 @@ impl Replica {
         if !self.serving || !self.group.is_leader() {
             return;
         }
-        let nodes = self.group.members().to_vec();
         let mut said = Vec::new();
         for (who, doubt) in self.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending) {
             if !std::mem::replace(&mut doubt.asked, true) {
@@ -517,7 +516,7 @@ impl Replica {
             said.extend(self.coordinator_of(who).map(|shard| (shard, Between::Wound { transaction: who, why })));
         }
         for (shard, between) in said {
-            nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
+            self.nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
         }
         let paid = self.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
         let transactions: Vec<TransactionId> = paid.map(|(who, _)| *who).collect();

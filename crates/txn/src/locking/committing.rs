@@ -6,7 +6,8 @@
 //!                 Prepare ─▶ each other's leader         }
 //! ```
 //!
-//! 1. Every shard that the attempt has locked something in takes part, also where it has only read.
+//! 1. Every shard that the attempt has locked something in takes part, also where it has only read. One where it wanted to and did not, because it
+//!    did not wait for a lock, has nothing to say.
 //! 2. Only the coordinator's answer counts. A participant that refuses, or cannot be reached, makes the session ask the coordinator to abort; it may
 //!    have decided already.
 //! 3. The coordinator is a shard that is written to, if possible one whose leader is this node: the votes of the others, and the answer, then
@@ -17,7 +18,7 @@ use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Seat, Site, Spe
 use crate::{Conflict, Failure, Lock, Outcome};
 use futures::future::{Either, join_all, select};
 use meridian_machine::{NodeId, ShardId, sometimes};
-use meridian_mvcc::{KeyRange, Write};
+use meridian_mvcc::{Key, KeyRange, Write};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -59,6 +60,15 @@ impl<S: Site> Session<S> {
         };
         while self.site.is_crowded() && !self.site.is_closed() {
             self.site.pause(self.boot_ns() + PAUSE_NS).await;
+        }
+        for (shard, part) in self.parts.iter().filter(|(_, part)| part.footing.is_none()) {
+            // Whatever it waited for there it did not get, as far as it has heard.
+            if let Some(node) = part.leader {
+                self.site.tell(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
+            }
+        }
+        if shares.is_empty() {
+            return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
         }
         // From here on the leaders end it: dropping this future recalls nothing.
         self.site.holds_no_more(self.transaction);
@@ -105,6 +115,12 @@ impl<S: Site> Session<S> {
         }
     }
 
+    fn learn(&self, to: Option<(Key, ShardId)>) {
+        if let Some((from, shard)) = to {
+            self.site.learn_route(&from, from.clone(), shard);
+        }
+    }
+
     fn coordinator(&self, shares: &Shares) -> ShardId {
         let (here, _) = self.site.here();
         let rank = |(shard, writes): &(&ShardId, &Vec<Write>)| (writes.is_empty(), self.site.leader(**shard) != here);
@@ -124,6 +140,10 @@ impl<S: Site> Session<S> {
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { at, spent, .. })) => return (Outcome::Committed { at }, spent),
                 Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
+                Some(Heard::Reply(Reply::Moved { to, .. })) => {
+                    self.learn(to);
+                    return untold(Outcome::Aborted { why: Conflict::Moved });
+                }
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
                 Some(Heard::Waits) => {
                     (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
@@ -161,6 +181,11 @@ impl<S: Site> Session<S> {
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Prepared { .. })) => {
                     (until, again_ns) = (self.boot_ns() + PATIENCE_NS, ONE_TRY_NS);
+                    Some(seat.node.0)
+                }
+                Some(Heard::Reply(Reply::Moved { to, .. })) => {
+                    self.learn(to);
+                    (refused, again_ns) = (true, ONE_TRY_NS);
                     Some(seat.node.0)
                 }
                 Some(Heard::Reply(Reply::Aborted { .. })) => {

@@ -78,6 +78,24 @@ impl<S: Site> Gateway<S> {
         let session = self.session(Mode::ReadWrite, None, now.interval, None);
         Box::pin(async move { session.split(at, shard).await })
     }
+
+    /// Gives each shard's group other members, one after the other; comes back when all of them have these. Asked again after it was done, it is done.
+    pub fn change_members(&self, members: Members) -> Future<'static, Result<(), Failure>> {
+        let now = self.site.now();
+        let session = self.session(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
+        Box::pin(async move { session.change_members(members).await })
+    }
+}
+
+/// Who is to be in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Whose votes count.
+    pub voters: Vec<NodeId>,
+    /// Who is sent everything and has no vote.
+    pub learners: Vec<NodeId>,
+    /// Voters that keep the log and no versions.
+    pub witnesses: Vec<NodeId>,
 }
 
 impl<S: Site> Database for Gateway<S> {
@@ -213,7 +231,10 @@ impl<S: Site> Session<S> {
                 if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
             let part = range.common(&bounds);
             match self.read_chunk(shard, &part, (lock, reverse, limit), &mut until).await? {
-                Chunk::Moved => {
+                Chunk::Moved(to) => {
+                    if let Some((from, other)) = to {
+                        self.site.learn_route(&part.start, from, other);
+                    }
                     sometimes!("a shard is asked for keys that it has no more");
                     self.site.pause(self.boot_ns() + PAUSE_NS).await;
                 }
@@ -343,14 +364,11 @@ impl<S: Site> Session<S> {
 
     /// These keys are another shard's: a part that has no locks yet is forgotten, one that has was aborted by the split.
     fn moved(&mut self, shard: ShardId, to: Option<(Key, ShardId)>) -> Result<Chunk, Failure> {
-        if let Some((from, other)) = to {
-            self.site.learn_route(from, other);
-        }
         self.local = None;
         if self.parts.get(&shard).is_some_and(|part| part.footing.is_none()) {
             self.parts.remove(&shard);
         }
-        Ok(Chunk::Moved)
+        Ok(Chunk::Moved(to))
     }
 
     fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
@@ -372,6 +390,43 @@ impl<S: Site> Session<S> {
         Ok(())
     }
 
+    /// Visits the shards by their keys.
+    async fn change_members(mut self, members: Members) -> Result<(), Failure> {
+        let site = Arc::clone(&self.site);
+        let mut next = Some(Key::default());
+        while let Some(key) = next {
+            // Whoever answers for the key has it: what is known of it is true then.
+            self.get(&key, Lock::Shared).await?;
+            let (shard, bounds) = site.route(&key);
+            self.change_members_of(shard, &members).await?;
+            next = bounds.end;
+        }
+        Ok(())
+    }
+
+    async fn change_members_of(&self, shard: ShardId, members: &Members) -> Result<(), Failure> {
+        let site = &*self.site;
+        let mut until = self.boot_ns() + PATIENCE_NS;
+        loop {
+            let seat = Seat { shard, node: site.leader(shard) };
+            let Members { voters, learners, witnesses } = members.clone();
+            let request = self.request(None, Ask::Members { voters, learners, witnesses });
+            match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
+                Some(Heard::Reply(Reply::Committed { .. })) => return Ok(()),
+                Some(Heard::Reply(Reply::Refused { why, .. })) => return Err(Failure::Refused(why)),
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => site.heard_of_leader(seat, leader.map(NodeId)),
+                // Newcomers take as long as it takes to send them everything.
+                Some(Heard::Waits) => until = self.boot_ns() + PATIENCE_NS,
+                Some(_) => {}
+                None => site.heard_of_leader(seat, None),
+            }
+            if self.boot_ns() >= until || site.is_closed() {
+                return Err(self.unavailable(shard));
+            }
+            site.pause(self.boot_ns() + PAUSE_NS).await;
+        }
+    }
+
     /// Splits the shard that has a key.
     async fn split(self, at: Key, shard: ShardId) -> Result<(), Failure> {
         let site = Arc::clone(&self.site);
@@ -385,11 +440,14 @@ impl<S: Site> Session<S> {
             let request = self.request(None, Ask::Split { at: at.clone(), shard });
             match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { .. })) => {
-                    site.learn_route(at, shard);
+                    site.learn_route(&at, at.clone(), shard);
                     return Ok(());
                 }
-                Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => site.learn_route(from, other),
+                Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => {
+                    site.learn_route(&at, from, other);
+                }
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => site.heard_of_leader(seat, leader.map(NodeId)),
+                Some(Heard::Reply(Reply::Refused { why, .. })) => return Err(Failure::Refused(why)),
                 Some(_) => {}
                 None => site.heard_of_leader(seat, None),
             }
@@ -404,8 +462,8 @@ impl<S: Site> Session<S> {
 /// What came of reading in a shard.
 enum Chunk {
     Rows(Rows),
-    /// It does not have the keys.
-    Moved,
+    /// It does not have the keys; from which key on another has them, as far as was said.
+    Moved(Option<(Key, ShardId)>),
 }
 
 /// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took too long, it wants nothing any more: others

@@ -127,6 +127,19 @@ pub enum Ask {
         #[n(1)]
         shard: ShardId,
     },
+    /// These are to be the members of the shard's group. Asked again until it is done, or refused.
+    #[n(8)]
+    Members {
+        /// Whose votes count.
+        #[n(0)]
+        voters: Vec<NodeId>,
+        /// Who is sent everything and has no vote.
+        #[n(1)]
+        learners: Vec<NodeId>,
+        /// Voters that keep the log and no versions.
+        #[n(2)]
+        witnesses: Vec<NodeId>,
+    },
 }
 
 /// A shard's member at a node.
@@ -255,6 +268,16 @@ pub enum Reply {
         #[n(0)]
         why: Conflict,
     },
+    /// What is asked for cannot be; nothing of it was done.
+    #[n(11)]
+    Refused {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// Why, and what would do.
+        #[n(1)]
+        why: String,
+    },
     /// These keys are another shard's.
     #[n(9)]
     Moved {
@@ -280,6 +303,7 @@ impl Reply {
             | Reply::BelowHorizon { id, .. }
             | Reply::Broken { id, .. }
             | Reply::Prepared { id }
+            | Reply::Refused { id, .. }
             | Reply::Moved { id, .. } => *id,
             Reply::Wounded { .. } => 0,
         }

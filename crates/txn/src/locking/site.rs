@@ -63,8 +63,8 @@ pub trait Site: Send + Sync + 'static {
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
     /// The shard that has the last key below one, or the last of all; and its keys.
     fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
-    /// Somebody said from which key on they are whose.
-    fn learn_route(&self, from: Key, shard: ShardId);
+    /// Somebody who was asked for a key said from which key on they are whose, or whom to ask next.
+    fn learn_route(&self, key: &Key, from: Key, shard: ShardId);
 
     /// A transaction reads a shard here without asking anybody.
     fn reads_alone(&self, shard: ShardId);

@@ -1,0 +1,110 @@
+//! Groups that get other members, whatever else happens.
+//!
+//! 1. Whoever may be lost for good (`injuries`) is never needed: where members move, at most one node is injured, and at least three of five vote.
+//! 2. Who asks for other members asks once: whoever leads goes on with what the log says.
+
+use super::{Event, MS, S, World};
+use crate::member::{self, Unfit};
+use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
+use meridian_replication::group::Index;
+use meridian_systems::spanner::Message;
+use meridian_txn::Age;
+use meridian_txn::locking::{Ask, Request, TransactionId};
+use rand::Rng;
+
+/// All of a world's moves begin within so long.
+const WITHIN: u64 = 15 * S;
+/// Nobody asks as this coordinator but the world.
+const NOBODY: u64 = u64::MAX - 2;
+
+impl World {
+    /// Decides how often members are to change, and when.
+    pub(super) fn plan_moves(&mut self) {
+        let drawn = if self.movers.random_bool(0.3) { self.movers.random_range(1..8) } else { 0 };
+        let moves = self.options.moves.unwrap_or(drawn);
+        self.moves = moves > 0;
+        for _ in 0..moves {
+            let after = self.movers.random_range(0..WITHIN);
+            self.push(after, None, Event::Move);
+        }
+    }
+
+    /// How many nodes may be injured: with any more of them the rest would be too few.
+    pub(super) fn may_be_injured(&self) -> usize {
+        let all = (self.nodes.len() - 1) / 2;
+        if self.moves { all.saturating_sub(1) } else { all }
+    }
+
+    /// Asks for other members of some shard, wherever it is led now.
+    pub(super) fn move_members(&mut self) {
+        let mut leaders: Vec<(usize, ShardId)> = Vec::new();
+        for (node, there) in self.nodes.iter().enumerate() {
+            let Some(life) = there.life.as_ref().filter(|_| there.paused_until <= self.time.now()) else { continue };
+            let led = life.members.iter().filter(|(_, member)| member.replica.is_serving());
+            leaders.extend(led.map(|(shard, _)| (node, *shard)));
+        }
+        if leaders.is_empty() || !self.open {
+            return self.push(S, None, Event::Move);
+        }
+        let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
+        let ask = self.some_members();
+        self.tell(|| format!("{} is asked for other members of shard {}: {ask:?}", self.members[node], shard.0));
+        *self.struck.entry("members to change").or_default() += 1;
+        let (me, id) = (self.members[node], self.now());
+        let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
+        let age = Age { began_ns: 0, node: me.0, number: NOBODY };
+        let request = Request { transaction, age, id, footing: None, ask };
+        let role = Role::Coordinator(NOBODY);
+        let from = Address { incarnation: Incarnation(0), role, ..member::address(me, shard) };
+        self.deliver(node, from, shard, Message::Ask(request));
+    }
+
+    fn some_members(&mut self) -> Ask {
+        let all = self.nodes.len();
+        let mut nodes = self.members.clone();
+        let mut take = |many: usize| -> Vec<NodeId> {
+            (0..many).map(|_| nodes.swap_remove(self.movers.random_range(0..nodes.len()))).collect()
+        };
+        let fewest = if all > 3 { 3 } else { 1 };
+        let most = take(all);
+        let voters = self.movers.random_range(fewest..=all);
+        let learners = self.movers.random_range(voters..=all);
+        let (voters, learners) = (most[..voters].to_vec(), most[voters..learners].to_vec());
+        // A witness keeps the log for a while: not for whoever comes after one that is lost.
+        let witness = voters.len() > 2 && self.may_be_injured() == 0 && self.movers.random_bool(0.3);
+        let witnesses = if witness { vec![voters[0]] } else { Vec::new() };
+        Ask::Members { voters, learners, witnesses }
+    }
+
+    /// A leader speaks to a node that has no member: then it has one.
+    pub(super) fn invite(&mut self, node: usize, shard: ShardId, message: &Message) {
+        let Message::Group(said) = message else { return };
+        let Some(since) = said.invitation() else { return };
+        let Some(life) = &mut self.nodes[node].life else { return };
+        match life.invite(shard, since) {
+            Ok(true) => {
+                *self.struck.entry("member added").or_default() += 1;
+                self.tell(|| format!("{} is invited to shard {} since {since}", self.members[node], shard.0));
+                self.perform(node, shard);
+            }
+            Ok(false) | Err(Unfit::Full) => {} // Not now: the leader goes on speaking.
+            Err(why) => self.unfit(node, "begin a member", why),
+        }
+    }
+
+    /// A node is no member of a shard any more: what it has of it goes.
+    pub(super) fn remove(&mut self, node: usize, shard: ShardId, index: Index) {
+        let whom = self.whom(node);
+        let Some(life) = &mut self.nodes[node].life else { return };
+        match member::full(life.remove(shard, index)) {
+            Ok(false) => {
+                *self.struck.entry("member removed").or_default() += 1;
+                self.tell(|| format!("{} is no member of shard {} since {index}", self.members[node], shard.0));
+                self.bear_children(node);
+                self.write(node);
+            }
+            Ok(true) => self.push(100 * MS, whom, Event::Removed { shard, index }),
+            Err(error) => self.unfit(node, "leave a shard", error.into()),
+        }
+    }
+}

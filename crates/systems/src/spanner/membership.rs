@@ -1,0 +1,127 @@
+//! Other members for a group: who wants them asks the leader, again and again, until it is so.
+//!
+//! ```text
+//!   Members ──▶ step in the log: newcomers learn ──▶ step: both sets vote ──▶ step: settled ──▶ answered
+//! ```
+//!
+//! The group says which step may be taken ([`Group::next_members`](meridian_replication::group::Group::next_members)); here it gets its timestamp. A later
+//! leader goes on with what the log says, whether anybody asks or not.
+
+use super::Agreed;
+use super::replica::{Kept, Message, Replica};
+use meridian_clock::Reading;
+use meridian_machine::{Address, NodeId, Outbox, sometimes};
+use meridian_replication::group::{ChangeError, Index, Membership, Restored, Roster};
+use meridian_txn::locking::{Ask, Reply, Request, Spent};
+
+/// How a node may have come to a member of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The database was created, or the shard was split off, with these.
+    Born(Box<Membership>),
+    /// A leader has just made it one.
+    Invited,
+    /// The log has something of it.
+    Remembered,
+}
+
+impl Origin {
+    /// Whether the node has a member of the shard. `removed` is the entry since which it had none, if it ever was removed: then what it was at the shard's
+    /// birth says nothing any more.
+    pub fn stands(&self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> bool {
+        let stay = restored.stay();
+        match (self, removed) {
+            (Origin::Invited, _) => true,
+            (_, Some(removed)) => stay.is_some_and(|stay| stay > removed),
+            (Origin::Born(members), None) => {
+                kept.rows.members.as_ref().unwrap_or(&**members).contains(me) || stay.is_some()
+            }
+            (Origin::Remembered, None) => {
+                kept.rows.members.as_ref().is_some_and(|members| members.contains(me)) || stay.is_some()
+            }
+        }
+    }
+
+    /// Who is in the group, if nothing that is kept says more.
+    pub fn members(self) -> Membership {
+        match self {
+            Origin::Born(members) => *members,
+            Origin::Invited | Origin::Remembered => Membership::default(),
+        }
+    }
+}
+
+/// Somebody who waits for other members.
+pub(super) struct Changing {
+    wanted: Roster,
+    asked: (Address, u64),
+}
+
+impl Replica {
+    /// Somebody wants other members.
+    pub(super) fn on_members(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) {
+        let Ask::Members { voters, learners, witnesses } = &request.ask else {
+            unreachable!("only members are asked for so")
+        };
+        let set = |nodes: &[_]| nodes.iter().copied().collect();
+        let wanted = Roster { voters: set(voters), learners: set(learners), witnesses: set(witnesses) };
+        let id = request.id;
+        let refuse =
+            |why: String, out: &mut Outbox<Replica>| out.send(from, Message::Answer(Reply::Refused { id, why }));
+        if let Some(stranger) = wanted.nodes().into_iter().find(|node| !self.nodes.contains(node)) {
+            return refuse(format!("there is no node {}", stranger.0), out);
+        }
+        if self.splitting.is_some() {
+            return out.send(from, Message::Answer(Reply::Waiting { id }));
+        }
+        match self.group.change_members(wanted.clone()) {
+            Err(ChangeError::NotLeader) => {
+                return out.send(from, Message::Answer(Reply::NotLeader { id, leader: None }));
+            }
+            Err(why) => return refuse(why.to_string(), out),
+            Ok(Some(step)) => {
+                if !self.take_step(now, step, out) {
+                    return out.send(from, Message::Answer(Reply::Waiting { id })); // The lease does not reach so far yet: it is asked again.
+                }
+            }
+            Ok(None) => {}
+        }
+        self.changing = Some(Changing { wanted, asked: (from, id) });
+        if !self.group.is_settled() {
+            out.send(from, Message::Answer(Reply::Waiting { id }));
+        }
+    }
+
+    fn take_step(&mut self, now: Reading, step: Membership, out: &mut Outbox<Replica>) -> bool {
+        let Some(at) = self.draw_one(now) else { return false };
+        let payload = Agreed::Members { at }.encode();
+        self.with_group(now, out, |group, out| group.propose_members(now, step, payload, out)).is_ok()
+    }
+
+    /// Takes the next step as soon as it may be taken, and answers after the last.
+    pub(super) fn go_on_changing(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        if self.splitting.is_some() {
+            return;
+        }
+        if let Some(step) = self.group.next_members() {
+            if step.is_joint() {
+                sometimes!("one set of voters takes over from another");
+            }
+            self.take_step(now, step, out);
+        }
+        let done =
+            |changing: &mut Changing| self.group.is_settled() && self.group.membership().roster() == changing.wanted;
+        if let Some(Changing { asked: (to, id), .. }) = self.changing.take_if(done) {
+            let (at, spent) = (self.visible, Spent::default());
+            out.send(to, Message::Answer(Reply::Committed { id, at, spent }));
+        }
+    }
+
+    /// This member leads no more: whoever asked asks another.
+    pub(super) fn dismiss_change(&mut self, out: &mut Outbox<Replica>) {
+        if let Some(Changing { asked: (to, id), .. }) = self.changing.take() {
+            let leader = self.group.leader().map(|node| node.0);
+            out.send(to, Message::Answer(Reply::NotLeader { id, leader }));
+        }
+    }
+}
