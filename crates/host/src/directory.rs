@@ -254,6 +254,7 @@ impl Directory {
         let space = member.world().space();
         while let Err(error) = space.leave(since.0) {
             tracing::error!(%error, "what this node has of a shard cannot be removed; trying again");
+            member.world().heed(&error);
             if sessions.is_closed() {
                 return; // The next life hears of it again.
             }
