@@ -66,7 +66,8 @@ impl Defect {
 
     /// A world in which it may show: a campaign's, with the faults under which it shows soonest.
     pub fn world(self, seed: u64) -> Options {
-        Options { defect: Some(self), faults: self.faults(), ..campaign(seed) }
+        // Members stay: what is broken here shows without, and sooner.
+        Options { defect: Some(self), faults: self.faults(), moves: Some(0), ..campaign(seed) }
     }
 
     /// The faults under which it shows soonest.
