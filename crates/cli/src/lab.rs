@@ -83,12 +83,15 @@ pub struct Simulation {
     /// Transactions that may write, before the faults end.
     #[arg(long, default_value_t = 300)]
     txns: usize,
+    /// How often some shard's group is asked for other members; drawn from the seed if not given.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    moves: Option<u32>,
     /// Only these of the faults that are drawn strike, FROM..TO: what a shrunk world prints.
     #[arg(long, value_parser = range, conflicts_with = "seeds")]
     strikes: Option<(u64, u64)>,
     /// Predict throughput and latency for clusters of so many nodes, from what things cost a core: no faults, no judges.
     #[arg(long, value_name = "NODES,…", num_args = 0..=1, value_delimiter = ',', default_missing_value = "3,5,9,25,99",
-          value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["seeds", "history", "trace", "sql", "strikes"])]
+          value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["seeds", "history", "trace", "sql", "strikes", "moves"])]
     profile: Option<Vec<u32>>,
     /// Sessions at each node, where something is predicted.
     #[arg(long, default_value_t = 8, requires = "profile")]
@@ -227,6 +230,7 @@ impl Simulation {
             sql: self.sql,
             timebase: self.timebase(),
             strikes: self.strikes,
+            moves: self.moves,
             tell: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
         }
@@ -250,7 +254,7 @@ impl Simulation {
     fn command(&self, seed: u64, options: &Options) -> String {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
-        let Options { nodes, transactions, regions, workload, strikes, .. } = options;
+        let Options { nodes, transactions, regions, workload, strikes, moves, .. } = options;
         let sql = if self.sql { "--sql " } else { "" };
         let time = match self.timebase() {
             Timebase::Bound => "",
@@ -258,9 +262,10 @@ impl Simulation {
             Timebase::Masters => "--time-masters ",
         };
         let world = format!("{sql}{time}--nodes {nodes} --regions {regions} --txns {transactions}");
+        let moves = moves.map_or(String::new(), |moves| format!(" --moves {moves}"));
         let strikes = strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
         format!(
-            "meridian sim --seed {seed} --workload {workload} --faults {} {world}{strikes} --trace",
+            "meridian sim --seed {seed} --workload {workload} --faults {} {world}{moves}{strikes} --trace",
             faults.join(",")
         )
     }

@@ -17,13 +17,15 @@ use crate::identity::OpenError;
 use crate::member::{self, Begun, MemberShard, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
-use crate::sessions::{Household, Sessions};
+use crate::sessions::{Lifecycle, Sessions};
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
-use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key};
+use meridian_placement::{
+    DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, keys_untold, row_prefix, shards_key,
+};
 use meridian_replication::group::{Index, Membership, Roster};
 use meridian_store::Space;
 use meridian_systems::envelope;
@@ -82,14 +84,14 @@ enum Task {
     Stop,
 }
 
-/// The members of one database.
-struct Family {
+/// Where members of one database come from, and go.
+struct OfDatabase {
     database: DatabaseId,
     directory: Weak<Directory>,
     tasks: mpsc::Sender<Task>,
 }
 
-impl Household for Family {
+impl Lifecycle for OfDatabase {
     fn bear(&self, parent: ShardId, (child, bounds): (ShardId, KeyRange), eager: bool) {
         let Some(directory) = self.directory.upgrade() else { return };
         let Some(gateway) = directory.gateway(self.database) else { return };
@@ -109,12 +111,6 @@ impl Household for Family {
     fn leave(&self, shard: ShardId, since: Index) {
         let _ = self.tasks.send(Task::Leave(self.database, shard, since));
     }
-}
-
-/// The keys of a shard, as far as a node knows that has nothing of it yet.
-fn unknown(shard: ShardId) -> KeyRange {
-    let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
-    if shard == FIRST_SHARD { KeyRange::all() } else { none }
 }
 
 /// What the log has of each machine, not read yet.
@@ -213,9 +209,10 @@ impl Directory {
     /// Brings a database's member to life.
     fn begin(&self, id: DatabaseId, watch: Option<member::Watch>) -> Result<(), OpenError> {
         let here = &self.here;
-        let family = Box::new(Family { database: id, directory: self.this.clone(), tasks: self.tasks.lock().clone() });
+        let tasks = self.tasks.lock().clone();
+        let lifecycle = Box::new(OfDatabase { database: id, directory: self.this.clone(), tasks });
         let (me, nodes) = ((here.me, here.incarnation), here.members.clone());
-        let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), family);
+        let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), lifecycle);
         let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(&sessions))));
         self.gateways.write().insert(id, gateway);
         let _alone = self.bearing.lock();
@@ -224,7 +221,8 @@ impl Directory {
         let remembered: Vec<u32> =
             self.records.lock().keys().filter(|key| key.database == id.0).map(|key| key.shard).collect();
         let mut remembered = remembered.into_iter().map(ShardId);
-        remembered.try_for_each(|shard| self.bear(&sessions, (shard, unknown(shard)), Origin::Remembered, false, None))
+        remembered
+            .try_for_each(|shard| self.bear(&sessions, (shard, keys_untold(shard)), Origin::Remembered, false, None))
     }
 
     fn all_nodes(&self) -> Membership {
@@ -234,6 +232,9 @@ impl Directory {
     /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
     fn invite(&self, id: DatabaseId, shard: ShardId, since: Index) -> Result<(), OpenError> {
         let Some(gateway) = self.gateway(id) else { return Ok(()) };
+        if gateway.site().sessions().member(shard).is_some() {
+            return Ok(()); // It was asked for twice.
+        }
         let removed =
             Space::removed(id.0, shard.0, &*self.here.plumbing.store).map_err(|error| self.of_store(error))?;
         if removed.is_some_and(|removed| removed >= since.0) {
@@ -241,7 +242,7 @@ impl Directory {
         }
         tracing::info!(database = id.0, shard = shard.0, %since, "becomes a member of a shard");
         let _alone = self.bearing.lock();
-        self.bear(gateway.site().sessions(), (shard, unknown(shard)), Origin::Invited, false, None)
+        self.bear(gateway.site().sessions(), (shard, keys_untold(shard)), Origin::Invited, false, None)
     }
 
     /// This node is no member of a shard any more: what it has of it goes.

@@ -246,7 +246,7 @@ impl MemberHome {
     /// Shards that were split off and are in the store by now come to life here.
     pub fn bear(&self) {
         for (child, bounds) in self.space.born() {
-            self.sessions.household().bear(self.shard(), (ShardId(child), bounds), self.readable().leads);
+            self.sessions.lifecycle().bear(self.shard(), (ShardId(child), bounds), self.readable().leads);
         }
     }
 
@@ -289,7 +289,7 @@ impl MemberHome {
         self.members.lock().roster()
     }
 
-    /// Who was in the group of a shard that was split off, at its birth; everybody, if nothing says so.
+    /// Who was in the group of a shard that was split off, at its birth, if its split was agreed on in this life.
     pub fn members_at_birth(&self, child: ShardId) -> Option<Membership> {
         self.born_with.lock().get(&child).cloned()
     }
@@ -402,13 +402,13 @@ impl World<Replica> for MemberHome {
                     }
                 }
             },
-            Effect::SendSnapshot { to, index, .. } => {
+            Effect::SendSnapshot { to, index, witness } => {
                 if let Some(transfers) = self.transfers.get() {
-                    transfers.send(self.key, to, index);
+                    transfers.send(self.key, to, index, witness);
                 }
             }
             Effect::Members(members) => *self.members.lock() = members,
-            Effect::Removed { index } => self.sessions.household().leave(self.shard(), index),
+            Effect::Removed { index } => self.sessions.lifecycle().leave(self.shard(), index),
             Effect::Stop { why } => {
                 tracing::error!(%why, "this process ends rather than diverge");
                 eprintln!("meridian: this process ends rather than diverge: {why}");

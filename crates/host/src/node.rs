@@ -447,13 +447,12 @@ impl Node {
         self.directory.drop_database(name).await
     }
 
-    /// From a key on, a database's keys are another group's. Comes back when that is agreed on and surely past.
     /// Gives all groups of a database these members; comes back when they have them. What is split off later begins with its parent's.
     pub async fn change_members(&self, database: &str, members: GroupMembers) -> Result<(), DatabaseError> {
         self.directory.change_members(database, members).await
     }
 
-    /// From a key on, a database's keys are another shard's.
+    /// From a key on, a database's keys are another shard's. Comes back when that is agreed on and surely past.
     pub async fn split(&self, database: &str, key: Key) -> Result<(), DatabaseError> {
         self.directory.split(database, key).await
     }

@@ -14,7 +14,7 @@ use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::{FIRST_SHARD, Routes};
 use meridian_replication::group::Index;
 use meridian_systems::envelope;
-use meridian_systems::spanner::Message;
+use meridian_systems::spanner::{Invitations, Message};
 use meridian_txn::Age;
 use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat, TransactionId};
 use parking_lot::{Mutex, RwLock};
@@ -23,8 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
-/// So many words of a leader are for a member that does not know yet that it is one.
-const INVITATIONS: u32 = 100;
 
 struct Waiting {
     answerer: Answerer<Heard>,
@@ -35,7 +33,7 @@ struct Waiting {
 }
 
 /// Whoever brings members of a database to life on this node, and ends them.
-pub trait Household: Send + Sync {
+pub trait Lifecycle: Send + Sync {
     /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for election at once if it is eager.
     fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool);
     /// A leader speaks to a member that is not here: it is one, since an entry.
@@ -52,9 +50,8 @@ pub struct Sessions {
     nodes: Vec<NodeId>,
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
-    household: Box<dyn Household>,
-    /// How often leaders have spoken to members that are not here.
-    invited: Mutex<BTreeMap<ShardId, u32>>,
+    lifecycle: Box<dyn Lifecycle>,
+    invitations: Mutex<Invitations>,
     /// The first shard's member apart: most databases have one.
     first: RwLock<Option<Arc<MemberShard>>>,
     members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
@@ -79,7 +76,7 @@ impl Sessions {
         nodes: Vec<NodeId>,
         plumbing: Arc<Plumbing>,
         peers: Arc<OnceLock<Arc<Peers>>>,
-        household: Box<dyn Household>,
+        lifecycle: Box<dyn Lifecycle>,
     ) -> Arc<Self> {
         Arc::new(Sessions {
             database,
@@ -88,8 +85,8 @@ impl Sessions {
             nodes,
             plumbing,
             peers,
-            household,
-            invited: Mutex::default(),
+            lifecycle,
+            invitations: Mutex::default(),
             first: RwLock::default(),
             members: RwLock::default(),
             routes: RwLock::default(),
@@ -157,19 +154,14 @@ impl Sessions {
     }
 
     /// Who brings members to life, and ends them.
-    pub fn household(&self) -> &dyn Household {
-        &*self.household
+    pub fn lifecycle(&self) -> &dyn Lifecycle {
+        &*self.lifecycle
     }
 
-    /// A leader speaks to a member that is not here. One that was a member at the shard's birth has time to read of that in the log.
+    /// A leader speaks to a member that is not here.
     pub fn invite(&self, shard: ShardId, since: Index) {
-        let mut invited = self.invited.lock();
-        let times = invited.entry(shard).or_default();
-        *times += 1;
-        if since > Index(0) || *times > INVITATIONS {
-            *times = 0;
-            drop(invited);
-            self.household.invite(shard, since);
+        if self.invitations.lock().heeds(shard, since) {
+            self.lifecycle.invite(shard, since);
         }
     }
 

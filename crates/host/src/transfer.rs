@@ -87,6 +87,7 @@ enum Work {
         key: MachineKey,
         to: NodeId,
         index: Index,
+        witness: bool,
     },
     Heard {
         from: NodeId,
@@ -99,6 +100,8 @@ struct Sending {
     key: MachineKey,
     to: NodeId,
     index: Index,
+    /// It keeps no versions.
+    witness: bool,
     /// What is sent, once the store goes far enough.
     whole: Option<Whole>,
     heard_at: Instant,
@@ -144,9 +147,9 @@ impl Transfers {
         Ok(Arc::new(Transfers { received, work: Mutex::new(work), thread: Mutex::new(Some(thread)) }))
     }
 
-    /// A shard's leader wants a member to have everything up to an entry.
-    pub fn send(&self, key: MachineKey, to: NodeId, index: Index) {
-        let _ = self.work.lock().send(Work::Send { key, to, index });
+    /// A shard's leader wants a member to have everything up to an entry; a witness, what the shard knows of itself.
+    pub fn send(&self, key: MachineKey, to: NodeId, index: Index, witness: bool) {
+        let _ = self.work.lock().send(Work::Send { key, to, index, witness });
     }
 
     /// Takes in a frame of another node.
@@ -191,7 +194,7 @@ impl Courier {
     fn run(mut self, inbox: &mpsc::Receiver<Work>) {
         loop {
             match inbox.recv_timeout(TICK) {
-                Ok(Work::Send { key, to, index }) => self.begin(key, to, index),
+                Ok(Work::Send { key, to, index, witness }) => self.begin(key, to, index, witness),
                 Ok(Work::Heard { from, parcel }) => {
                     if let Err(error) = self.hear(from, parcel) {
                         tracing::error!(%from, %error, "a copy cannot be kept; it will be offered again");
@@ -212,10 +215,10 @@ impl Courier {
         }
     }
 
-    fn begin(&mut self, key: MachineKey, to: NodeId, index: Index) {
+    fn begin(&mut self, key: MachineKey, to: NodeId, index: Index, witness: bool) {
         self.sending.retain(|_, sending| (sending.key, sending.to) != (key, to));
         self.next += 1;
-        let sending = Sending { key, to, index, whole: None, heard_at: Instant::now(), offered_at: None };
+        let sending = Sending { key, to, index, witness, whole: None, heard_at: Instant::now(), offered_at: None };
         self.sending.insert(self.next, sending);
     }
 
@@ -233,7 +236,7 @@ impl Courier {
                 let space = member.world().space();
                 let whole = space.settle(4 << 20).and_then(|_| space.whole(sending.index.0));
                 match whole {
-                    Ok(Some(whole)) => sending.whole = Some(whole),
+                    Ok(Some(whole)) => sending.whole = Some(if sending.witness { whole.bare() } else { whole }),
                     Ok(None) => continue,
                     Err(error) => {
                         tracing::error!(%error, "a shard cannot be copied; trying again");

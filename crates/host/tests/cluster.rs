@@ -1,97 +1,21 @@
 //! Three nodes in one process, over TCP.
 
+mod common;
+
+use common::{get, get_in, hasty, insist, members, open, open_on, open_with, put, put_in};
+
 use futures::executor::block_on;
 use meridian_clock::{Health, Standing};
 use meridian_host::clock::ClockBound;
 use meridian_host::member::Patience;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::rounds::{NodeTime, Utc};
-use meridian_host::settle::SettleOptions;
 use meridian_host::sources::Reference;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_placement::Member;
-use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
-use std::net::TcpListener;
-use std::path::Path;
+use meridian_txn::{Begin, Lock, Mode, Outcome, ReadAt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-fn members() -> Vec<Member> {
-    let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let member = |(index, listener): (usize, &TcpListener)| Member {
-        node: NodeId(u32::try_from(index).unwrap() + 1),
-        zone: format!("zone{index}"),
-        address: listener.local_addr().unwrap().to_string(),
-    };
-    listeners.iter().enumerate().map(member).collect()
-}
-
-/// Short, so that tests of what comes after a silence are: what is killed is missed soon.
-fn hasty() -> Patience {
-    let ms = Duration::from_millis;
-    Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600) }
-}
-
-fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
-    open_with(hasty(), node, members, folder)
-}
-
-fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
-    open_on(ClockBound::LOOPBACK, patience, node, members, folder)
-}
-
-fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
-    let options = Options { node: NodeId(node), members: members.to_vec(), clock, ..Options::alone() };
-    let settle = SettleOptions {
-        every: Duration::from_millis(50),
-        checkpoint_every: Duration::from_millis(200),
-        after: Duration::ZERO,
-        ..SettleOptions::default()
-    };
-    let options = Options { log_segment_bytes: 1 << 20, settle, patience, ..options.at(folder.join(node.to_string())) };
-    Node::open(options).unwrap()
-}
-
-fn insist<T>(what: impl Fn() -> Result<T, String>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        match what() {
-            Ok(done) => return done,
-            Err(why) => assert!(Instant::now() < end, "{why}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn put(node: &Node, key: &str, value: &str) {
-    put_in(&node.database("postgres").unwrap(), key, value);
-}
-
-fn put_in(database: &Arc<dyn Database>, key: &str, value: &str) {
-    insist(|| {
-        let begin = Begin { mode: Mode::ReadWrite, age: None };
-        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        transaction.put(Key::from(key), Some(Value::from(value))).map_err(|failure| failure.to_string())?;
-        match block_on(transaction.commit()) {
-            Outcome::Committed { .. } => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    });
-}
-
-fn get(node: &Node, key: &str) -> Option<String> {
-    get_in(&node.database("postgres").unwrap(), key)
-}
-
-fn get_in(database: &Arc<dyn Database>, key: &str) -> Option<String> {
-    insist(|| {
-        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
-        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        let found = block_on(transaction.get(&Key::from(key), Lock::Shared)).map_err(|failure| failure.to_string())?;
-        Ok(found.map(|value| String::from_utf8(value.to_vec()).unwrap()))
-    })
-}
 
 #[test]
 fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
@@ -131,7 +55,7 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
         }
     }
     let node = nodes[0].as_ref().unwrap();
-    let database = node.database("postgres").unwrap();
+    let database = node.database("meridian").unwrap();
     let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
     let mut transaction = block_on(database.begin(begin)).unwrap();
     let rows = block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
@@ -191,7 +115,7 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
         });
     }
     nodes[2] = Some(open(3));
-    let applied = |node: &Node| node.status().shards.iter().find(|s| s.database == "postgres").unwrap().applied;
+    let applied = |node: &Node| node.status().shards.iter().find(|s| s.database == "meridian").unwrap().applied;
     let (goal, back) = (applied(nodes[0].as_ref().unwrap()), nodes[2].clone().unwrap());
     insist(|| if applied(&back) >= goal { Ok(()) } else { Err(format!("{} of {goal}", applied(&back))) });
     insist(|| if back.status().copies_received > 0 { Ok(()) } else { Err("it went on from the log".into()) });
@@ -227,7 +151,7 @@ fn a_node_that_ends_hands_over_what_it_leads() {
     // The other two may have committed it: the first hears soon of whom they follow.
     let leader = insist(|| {
         let status = nodes[0].as_ref().unwrap().status();
-        let shard = status.shards.into_iter().find(|shard| shard.database == "postgres");
+        let shard = status.shards.into_iter().find(|shard| shard.database == "meridian");
         shard.and_then(|shard| shard.leader).ok_or_else(|| "nobody is known to lead".into())
     });
     let leader = leader.0 as usize - 1;
@@ -326,7 +250,7 @@ fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
     let members = members();
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     put(nodes[0].as_ref().unwrap(), "k", "1");
-    let database = nodes[0].as_ref().unwrap().database("postgres").unwrap();
+    let database = nodes[0].as_ref().unwrap().database("meridian").unwrap();
     let at = insist(|| {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
         let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
@@ -341,13 +265,13 @@ fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
     let last = Arc::clone(nodes[2].as_ref().unwrap());
     insist(|| {
         let status = last.status();
-        let shard = status.shards.iter().find(|shard| shard.database == "postgres").ok_or("no such shard")?;
+        let shard = status.shards.iter().find(|shard| shard.database == "meridian").ok_or("no such shard")?;
         if shard.closed >= at { Ok(()) } else { Err(format!("closed at {}", shard.closed)) }
     });
     (nodes[0], nodes[1]) = (None, None);
     let read = |read_at: ReadAt| {
         let begin = Begin { mode: Mode::ReadOnly(read_at), age: None };
-        let mut transaction = block_on(last.database("postgres").unwrap().begin(begin)).unwrap();
+        let mut transaction = block_on(last.database("meridian").unwrap().begin(begin)).unwrap();
         let found = block_on(transaction.get(&Key::from("k"), Lock::Shared)).unwrap();
         found.map(|value| String::from_utf8(value.0.to_vec()).unwrap())
     };

@@ -26,4 +26,4 @@ mod routes;
 pub use acquaintance::{Acquaintances, DiskId, Greeting, Stranger};
 pub use databases::{DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix, shards_key};
 pub use members::{Member, Members, MembersError};
-pub use routes::{FIRST_SHARD, Routes};
+pub use routes::{FIRST_SHARD, Routes, keys_untold};

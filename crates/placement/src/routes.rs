@@ -8,6 +8,12 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 /// The first shard, which has all keys until it is split.
 pub const FIRST_SHARD: ShardId = ShardId(0);
 
+/// The keys of a shard, as far as a node knows that has nothing of it yet.
+pub fn keys_untold(shard: ShardId) -> KeyRange {
+    let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
+    if shard == FIRST_SHARD { KeyRange::all() } else { none }
+}
+
 /// A part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {

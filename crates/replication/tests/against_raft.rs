@@ -73,6 +73,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
             commit: Index(commit),
             asked_at: NOW_NS,
             since: Index(0),
+            witness: false,
         },
     };
     group.on_message(now, Address::replica(NodeId(2), DatabaseId(1), ShardId(0)), message, &mut out);

@@ -90,7 +90,7 @@ fn record(record: &Record) -> String {
             format!("entries {}", entries.join(" "))
         }
         Record::Base { index, term } => format!("begins after {index}@{term}"),
-        Record::Stay { since } => format!("a member since {since}"),
+        Record::Stay { since, .. } => format!("a member since {since}"),
     }
 }
 

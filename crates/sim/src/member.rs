@@ -7,13 +7,13 @@ use bytes::Bytes;
 use meridian_clock::Timestamp;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
-use meridian_mvcc::{Key, KeyRange, Store, StoreError, StoredVersion};
-use meridian_placement::FIRST_SHARD;
+use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
+use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Term};
 use meridian_sql::Engine;
 use meridian_store::{Extent, RedbStore, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Kept, Origin, Replica, Timer};
+use meridian_systems::spanner::{Invitations, Kept, Origin, Replica, Timer};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,8 +25,6 @@ const MS: u64 = 1_000_000;
 const SEGMENT_BYTES: u64 = 32 << 10;
 const CACHE_BYTES: usize = 1 << 20;
 const SETTLE_BYTES: usize = 8 << 10;
-/// A member at a shard's birth is believed to be none here after so many words of a leader.
-const INVITATIONS: u32 = 100;
 
 /// A shard's member at a node.
 pub fn address(node: NodeId, shard: ShardId) -> Address {
@@ -135,15 +133,8 @@ pub struct Life {
     forgotten: Vec<ShardId>,
     /// The spaces of some of them: what was split off just before is born yet.
     left: Vec<Arc<Space>>,
-    /// How often leaders have spoken to members that are not here.
-    invited: BTreeMap<ShardId, u32>,
+    invitations: Invitations,
     pub syncing: bool,
-}
-
-/// The keys of a shard, as far as one knows who has nothing of it yet.
-fn unknown(shard: ShardId) -> KeyRange {
-    let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
-    if shard == FIRST_SHARD { KeyRange::all() } else { none }
 }
 
 /// What the store has of a shard beside its versions.
@@ -186,13 +177,13 @@ impl Life {
             writing: Vec::new(),
             forgotten: Vec::new(),
             left: Vec::new(),
-            invited: BTreeMap::new(),
+            invitations: Invitations::default(),
             syncing: false,
         };
         life.bear(FIRST_SHARD, KeyRange::all(), Origin::Born(Box::new(life.all_nodes())), false)?;
         // Those whose parents are not here.
         for shard in life.records.keys().copied().collect::<Vec<_>>() {
-            life.bear(shard, unknown(shard), Origin::Remembered, false)?;
+            life.bear(shard, keys_untold(shard), Origin::Remembered, false)?;
         }
         Ok(life)
     }
@@ -270,13 +261,10 @@ impl Life {
         if self.members.contains_key(&shard) || removed.is_some_and(|removed| removed >= since.0) {
             return Ok(false);
         }
-        // A member at birth has time to read of the split by itself.
-        let asked = self.invited.entry(shard).or_default();
-        *asked += 1;
-        if since == Index(0) && *asked < INVITATIONS {
+        if !self.invitations.heeds(shard, since) {
             return Ok(false);
         }
-        self.bear(shard, unknown(shard), Origin::Invited, false)?;
+        self.bear(shard, keys_untold(shard), Origin::Invited, false)?;
         Ok(true)
     }
 
@@ -403,13 +391,14 @@ impl Life {
         Ok(())
     }
 
-    /// A whole shard, for a member that is too far behind.
-    pub fn whole(&self, shard: ShardId, index: Index) -> Result<Option<Copy>, StoreError> {
+    /// A whole shard, for a member that is too far behind; without versions, for a witness.
+    pub fn whole(&self, shard: ShardId, index: Index, witness: bool) -> Result<Option<Copy>, StoreError> {
         let Some(member) = self.members.get(&shard) else { return Ok(None) };
         if full(member.space.settle(SETTLE_BYTES).map(drop))? {
             return Ok(None);
         }
         let Some(whole) = member.space.whole(index.0)? else { return Ok(None) };
+        let whole = if witness { whole.bare() } else { whole };
         let (mut versions, mut rest) = (Vec::new(), Some(KeyRange::all()));
         while let Some(range) = rest {
             let page = whole.page(&range, 4, SETTLE_BYTES)?;

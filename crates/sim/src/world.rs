@@ -128,6 +128,7 @@ enum Event {
         shard: ShardId,
         to: usize,
         index: Index,
+        witness: bool,
         tries: u32,
     },
     CopyIn {
@@ -574,7 +575,9 @@ impl World {
             Event::Hear(key, heard) => self.with_desk(node, |desk| desk.0.answer(key, heard)),
             Event::Serve(shard, serve) => self.serve(node, shard, *serve),
             Event::Late(shard) => self.install_late(node, shard),
-            Event::CopyOut { shard, to, index, tries } => self.copy_out(node, shard, to, index, tries),
+            Event::CopyOut { shard, to, index, witness, tries } => {
+                self.copy_out(node, shard, to, (index, witness), tries);
+            }
             Event::CopyIn { shard, from, copy, index } => self.copy_in(node, shard, from, copy, index),
             Event::CopyDone { shard, to, index } => {
                 let to = self.members[to];

@@ -215,6 +215,7 @@ fn every_planted_defect_is_noticed() {
         let from = match defect {
             Defect::LeaseNotChecked => 1330,
             Defect::VoteForgotten => 170,
+            Defect::EarlierLifeHeard => 550,
             Defect::Rule(Rule::CeilingNotAgreed) => 1320,
             Defect::Rule(Rule::PrepareWithoutReadLocks) => 3508,
             Defect::Rule(Rule::WoundNotForwarded) => 80,

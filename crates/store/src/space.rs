@@ -92,12 +92,18 @@ struct Place {
 pub struct Whole {
     /// How far it goes.
     pub extent: Extent,
+    shard: u32,
     id: SpaceId,
     view: Arc<dyn Snapshot>,
     ranges: Vec<KeyRange>,
 }
 
 impl Whole {
+    /// Without versions: only what the shard knows of itself, for a witness.
+    pub fn bare(self) -> Whole {
+        Whole { ranges: vec![local::of(self.shard)], ..self }
+    }
+
     /// The newest versions of a part of it; a copy has no history. What is left is asked for next.
     pub fn page(&self, range: &KeyRange, limit_keys: usize, limit_bytes: usize) -> Result<Page, StoreError> {
         let parts = || self.ranges.iter().map(|part| part.common(range)).filter(|part| !part.is_empty());
@@ -495,7 +501,7 @@ impl Space {
         // As of the entry: a split may be known here and not be settled.
         let row = view.get(id, &local::bounds(self.shard), extent.at)?.and_then(|version| version.value);
         let bounds = row.map_or(Ok(KeyRange::all()), |value| self.range_in(&value))?;
-        Ok(Some(Whole { id, extent, view, ranges: self.ranges(&bounds) }))
+        Ok(Some(Whole { shard: self.shard, id, extent, view, ranges: self.ranges(&bounds) }))
     }
 
     /// This node is no member of the shard's group since an entry: what it has of the shard goes, but for what other shards point at. Durable when this

@@ -10,20 +10,25 @@ impl Group {
         let me = (self.term, self.commit, now.interval.earliest);
         let (limit, window) = (self.config.max_append_bytes, self.config.max_inflight);
         let (database, shard) = (self.config.database, self.config.shard);
-        let (log, witness) = (&self.log, self.memberships.newest().is_witness(self.config.me));
+        let (log, members, bare) = (&self.log, self.memberships.newest(), self.witness);
         let Role::Leader { followers, .. } = &mut self.role else { return };
         for (node, progress) in followers {
             let (to, since) = (Address::replica(*node, database, shard), progress.since);
+            let witness = members.is_witness(*node);
             let send = |prev: Index, entries: Vec<Entry>, out: &mut Outbox<Group>| {
                 let prev_term = log.term(prev).expect("the entry before the next is in the log or its base");
                 let (term, commit, asked_at) = me;
-                out.send(to, Message::Append { term, prev_index: prev, prev_term, entries, commit, asked_at, since });
+                let prev_index = prev;
+                out.send(
+                    to,
+                    Message::Append { term, prev_index, prev_term, entries, commit, asked_at, since, witness },
+                );
             };
             if progress.next <= base && progress.snapshot.is_none() {
                 sometimes!("a member is too far behind for the log");
                 progress.snapshot = Some(base);
                 let term = log.base().1;
-                if !witness {
+                if !bare {
                     // A witness has nothing to send: somebody else has.
                     out.act(Event::SendSnapshot { to: *node, index: base, term });
                 }
@@ -39,6 +44,7 @@ impl Group {
                         commit: Index(0),
                         asked_at: me.2,
                         since,
+                        witness,
                     };
                     out.send(to, out_of_band);
                 }
@@ -61,8 +67,10 @@ impl Group {
     }
 
     pub(super) fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
-        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, .. } = append else { return };
-        if !self.stays(since, out) {
+        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, witness, .. } = append else {
+            return;
+        };
+        if !self.stays(since, witness, out) {
             return;
         }
         if !matches!(self.role, Role::Follower) || self.leader != Some(leader) {

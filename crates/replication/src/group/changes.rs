@@ -9,7 +9,7 @@ use super::{
 };
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Entries that a newcomer may lack when it becomes a voter.
 const BEHIND: u64 = 100;
@@ -33,9 +33,9 @@ impl Group {
         self.membership().since(node) == since || broken(Rule::StaysNotTold)
     }
 
-    /// Whether what a membership says of this node is true of this stay, and not of a former one of which it reads in the log.
-    pub fn is_of_this_stay(&self, members: &Membership) -> bool {
-        self.since == Some(members.since(self.config.me))
+    /// Whether it keeps the log and no versions. That does not change during a stay, so it is known before anything of the stay is kept.
+    pub fn is_witness(&self) -> bool {
+        self.witness
     }
 
     /// Whether this member may stand for election: it votes in this stay (not in a former one of which it reads in the log), or did before something that is
@@ -53,6 +53,11 @@ impl Group {
     /// Whether what the log says of members is agreed, and is to stay.
     pub fn is_settled(&self) -> bool {
         self.membership().is_settled() && self.membership().index() <= self.commit
+    }
+
+    /// Whether what these nodes have is agreed: they are enough of those that count now, or did when it was counted.
+    pub fn are_enough(&self, nodes: &BTreeSet<NodeId>) -> bool {
+        self.memberships.iter().any(|members| members.quorum().has(nodes))
     }
 
     /// Adds an entry to the log in memory; from now on it counts what it says of members.
@@ -157,7 +162,7 @@ impl Group {
     pub(super) fn pass_on(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let Role::Leader { followers, abdicating: None, began_ns, .. } = &self.role else { return };
         let (me, last) = (self.config.me, self.log.last().0);
-        if self.membership().is_witness(me) {
+        if self.witness {
             let helped = followers.iter().any(|(node, progress)| self.may_lead(*node) && progress.matched >= last);
             if helped {
                 sometimes!("a witness hands over to whoever has what it has");
@@ -211,11 +216,11 @@ impl Group {
 
     /// Whether an append is meant for this stay of this node in the group. If it is for a later one, it was removed and added again, and what it keeps
     /// is not what the leader takes it for.
-    pub(super) fn stays(&mut self, since: Index, out: &mut Outbox<Group>) -> bool {
+    pub(super) fn stays(&mut self, since: Index, witness: bool, out: &mut Outbox<Group>) -> bool {
         match self.since {
             None => {
-                self.since = Some(since);
-                let position = out.persist(Record::Stay { since });
+                (self.since, self.witness) = (Some(since), witness);
+                let position = out.persist(Record::Stay { since, witness });
                 self.waiting.push_back((position, Waiting::Stay));
                 false // Nothing of this stay is kept before it is known which it is.
             }

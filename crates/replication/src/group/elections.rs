@@ -15,7 +15,7 @@ impl Group {
     pub(super) fn arm_election(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let least = self.config.election_timeout_ns / if self.is_new() { 8 } else { 1 };
         // Who serves nobody lets others try first.
-        let least = least * if self.membership().is_witness(self.config.me) { 2 } else { 1 };
+        let least = least * if self.witness { 2 } else { 1 };
         let patience = least + self.rng.random_range(0..=least);
         out.arm(Timer::Election, now.boot_ns + patience);
     }
@@ -124,7 +124,7 @@ impl Group {
     /// Tells the owner once: the first entry of the term is committed, and a lease is held.
     pub(super) fn announce(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let held = self.lease().is_some_and(|lease| lease.granted_until > now.interval.latest);
-        let (commit, term, serves) = (self.commit, self.term, !self.membership().is_witness(self.config.me));
+        let (commit, term, serves) = (self.commit, self.term, !self.witness);
         if let Role::Leader { first, announced, .. } = &mut self.role
             && !*announced
             && held

@@ -113,6 +113,10 @@ pub enum Record {
         /// The entry that added it.
         #[n(0)]
         since: Index,
+        /// As a witness; it stays one for as long as it is a member.
+        #[n(1)]
+        #[cbor(default)]
+        witness: bool,
     },
 }
 
@@ -198,6 +202,10 @@ pub enum Message {
         #[n(6)]
         #[cbor(default)]
         since: Index,
+        /// As a witness.
+        #[n(7)]
+        #[cbor(default)]
+        witness: bool,
     },
     /// The follower's log agrees with the leader's up to `matched`, and has it on disk.
     #[n(5)]

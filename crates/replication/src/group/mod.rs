@@ -113,7 +113,7 @@ impl Restored {
         for record in &self.records {
             match record {
                 Record::Standing { .. } => {}
-                Record::Stay { since } => {
+                Record::Stay { since, .. } => {
                     if stay.replace(*since) != Some(*since) {
                         (base, kept, last) = <_>::default();
                     }
@@ -137,7 +137,7 @@ impl Restored {
     /// Which entry made it a member, if it was not one at the group's birth.
     pub fn stay(&self) -> Option<Index> {
         let stays = self.records.iter().rev();
-        stays.filter_map(|record| if let Record::Stay { since } = record { Some(*since) } else { None }).next()
+        stays.filter_map(|record| if let Record::Stay { since, .. } = record { Some(*since) } else { None }).next()
     }
 
     /// The entry behind which the log begins, if the store does not reach up to there: it has lost what the log was allowed to forget.
@@ -292,7 +292,9 @@ pub struct Group {
     memberships: Memberships,
     /// The entry that made this one a member, as far as it knows.
     since: Option<Index>,
-    /// That is on disk: what comes after is known to belong to this stay.
+    /// It keeps the log and no versions.
+    witness: bool,
+    /// Since when it is a member is on disk: what comes after is known to belong to this stay.
     joined: bool,
     /// Removed.
     gone: bool,
@@ -307,6 +309,7 @@ impl Group {
         let mut group = Group {
             memberships,
             since,
+            witness: config.members.is_witness(config.me),
             joined: since.is_some(),
             gone: false,
             config,
@@ -359,13 +362,13 @@ impl Group {
                 self.grant = grant;
             }
             Record::Base { index, term } => self.log.reset(index, term),
-            Record::Stay { since } => {
+            Record::Stay { since, witness } => {
                 if self.since != Some(since) {
                     // What stands before is of a former stay.
                     self.log = Entries::default();
                     self.memberships = Memberships::new(self.config.members.clone());
                 }
-                (self.since, self.joined) = (Some(since), true);
+                (self.since, self.witness, self.joined) = (Some(since), witness, true);
             }
             Record::Append { entries } => {
                 let Some(first) = entries.first() else { return };
@@ -455,7 +458,7 @@ impl Group {
         let (index, term) = self.log.base();
         let (me, agreed) = (self.config.me, self.memberships.agreed());
         let later = self.since.filter(|since| *since > Index(0) || !agreed.contains(me));
-        let stay = later.map(|since| Record::Stay { since });
+        let stay = later.map(|since| Record::Stay { since, witness: self.witness });
         let mut records: Vec<Record> = stay.into_iter().collect();
         records.extend([self.standing(self.written_grant), Record::Base { index, term }]);
         let entries = self.log.from(Index(index.0 + 1), usize::MAX);

@@ -72,10 +72,17 @@ impl World {
         self.write(node);
     }
 
-    pub(super) fn copy_out(&mut self, node: usize, shard: ShardId, to: usize, index: Index, tries: u32) {
+    pub(super) fn copy_out(
+        &mut self,
+        node: usize,
+        shard: ShardId,
+        to: usize,
+        (index, witness): (Index, bool),
+        tries: u32,
+    ) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
-        match life.whole(shard, index) {
+        match life.whole(shard, index, witness) {
             Ok(Some(mut copy)) => {
                 copy.extent.position += u64::from(self.options.defect == Some(Defect::CopyClaimsMore));
                 let position = Index(copy.extent.position);
@@ -92,7 +99,7 @@ impl World {
                 }
             }
             Ok(None) if tries < 20 => {
-                self.push(100 * MS, whom, Event::CopyOut { shard, to, index, tries: tries + 1 });
+                self.push(100 * MS, whom, Event::CopyOut { shard, to, index, witness, tries: tries + 1 });
             }
             Ok(None) => self.push(0, whom, Event::CopyDone { shard, to, index: Index(0) }),
             Err(error) => self.unfit(node, "copy", error.into()),

@@ -112,9 +112,7 @@ impl World {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
                     Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
-                    Ask::Members { voters, learners, witnesses } => {
-                        format!("wants members {voters:?}, learners {learners:?}, witnesses {witnesses:?}")
-                    }
+                    Ask::Members(members) => format!("wants {members:?}"),
                     Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
                     Ask::Withdraw => "wants nothing any more".to_owned(),
                 };

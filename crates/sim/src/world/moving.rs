@@ -9,7 +9,7 @@ use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;
 use meridian_systems::spanner::Message;
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Request, TransactionId};
+use meridian_txn::locking::{Ask, Members, Request, TransactionId};
 use rand::Rng;
 
 /// All of a world's moves begin within so long.
@@ -73,7 +73,7 @@ impl World {
         // A witness keeps the log for a while: not for whoever comes after one that is lost.
         let witness = voters.len() > 2 && self.may_be_injured() == 0 && self.movers.random_bool(0.3);
         let witnesses = if witness { vec![voters[0]] } else { Vec::new() };
-        Ask::Members { voters, learners, witnesses }
+        Ask::Members(Members { voters, learners, witnesses })
     }
 
     /// A leader speaks to a node that has no member: then it has one.

@@ -183,7 +183,7 @@ impl World {
         match effect {
             Effect::Install { at, writes, index, term, decided_elsewhere } => {
                 if !member.replica.is_witness() {
-                    self.watch_install((shard, at), &writes, (index, term), decided_elsewhere);
+                    self.watch_install(node, (shard, at), &writes, (index, term), decided_elsewhere);
                 }
                 if self.options.defect == Some(Defect::InstalledLate) {
                     let Some(member) = self.member(node, shard) else { return };
@@ -235,8 +235,9 @@ impl World {
                     life.desk.set_leader(shard, leader);
                 }
             }
-            Effect::SendSnapshot { to, index: wanted, .. } => {
-                self.push(MS, whom, Event::CopyOut { shard, to: index(to), index: wanted, tries: 0 });
+            Effect::SendSnapshot { to, index: wanted, witness } => {
+                let to = index(to);
+                self.push(MS, whom, Event::CopyOut { shard, to, index: wanted, witness, tries: 0 });
             }
             Effect::Members(_) => {}
             Effect::Removed { index } => self.push(0, whom, Event::Removed { shard, index }),

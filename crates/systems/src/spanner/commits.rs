@@ -82,7 +82,10 @@ impl Replica {
                 self.group.use_timestamp(self.agreed.nanos);
             }
             Event::LostLeadership { .. } => self.step_down(out),
-            Event::SendSnapshot { to, index, term } => out.act(Effect::SendSnapshot { to, index, term }),
+            Event::SendSnapshot { to, index, .. } => {
+                let witness = self.group.membership().is_witness(to);
+                out.act(Effect::SendSnapshot { to, index, witness });
+            }
             Event::Removed { index } => out.act(Effect::Removed { index }),
         }
     }

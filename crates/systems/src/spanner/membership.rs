@@ -10,9 +10,10 @@
 use super::Agreed;
 use super::replica::{Kept, Message, Replica};
 use meridian_clock::Reading;
-use meridian_machine::{Address, NodeId, Outbox, sometimes};
+use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
 use meridian_replication::group::{ChangeError, Index, Membership, Restored, Roster};
-use meridian_txn::locking::{Ask, Reply, Request, Spent};
+use meridian_txn::locking::{Ask, Members, Reply, Request, Spent};
+use std::collections::BTreeMap;
 
 /// How a node may have come to a member of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,26 @@ impl Origin {
     }
 }
 
+/// So many words of a leader are for a member that does not know yet that it is one.
+const INVITATIONS: u32 = 100;
+
+/// What leaders have said to members that a node does not have.
+#[derive(Debug, Default)]
+pub struct Invitations(BTreeMap<ShardId, u32>);
+
+impl Invitations {
+    /// A leader speaks to a member since an entry: whether that is to begin now. One that was a member at the shard's birth has time to read of that in the log.
+    pub fn heeds(&mut self, shard: ShardId, since: Index) -> bool {
+        let heard = self.0.entry(shard).or_default();
+        *heard += 1;
+        let heeds = since > Index(0) || *heard > INVITATIONS;
+        if heeds {
+            self.0.remove(&shard);
+        }
+        heeds
+    }
+}
+
 /// Somebody who waits for other members.
 pub(super) struct Changing {
     wanted: Roster,
@@ -60,7 +81,7 @@ pub(super) struct Changing {
 impl Replica {
     /// Somebody wants other members.
     pub(super) fn on_members(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) {
-        let Ask::Members { voters, learners, witnesses } = &request.ask else {
+        let Ask::Members(Members { voters, learners, witnesses }) = &request.ask else {
             unreachable!("only members are asked for so")
         };
         let set = |nodes: &[_]| nodes.iter().copied().collect();

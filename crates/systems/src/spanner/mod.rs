@@ -50,6 +50,6 @@ mod snapshots;
 mod splits;
 mod two_phase;
 
-pub use membership::Origin;
+pub use membership::{Invitations, Origin};
 pub use records::{Agreed, Damaged, Decision, Prepared, Rows};
 pub use replica::{Effect, Kept, MOST_SHARDS, Message, Replica, Serve, Timer, newest};

@@ -120,8 +120,8 @@ pub enum Effect {
         to: NodeId,
         /// The entry.
         index: Index,
-        /// Its term.
-        term: Term,
+        /// It is a witness: only what the shard knows of itself.
+        witness: bool,
     },
     /// Publish who is in the group.
     Members(Membership),
@@ -508,7 +508,7 @@ impl Replica {
 
     /// Whether it keeps the log and no versions.
     pub fn is_witness(&self) -> bool {
-        self.members.is_witness(self.me) && self.group.is_of_this_stay(&self.members)
+        self.group.is_witness()
     }
 
     /// Who was in the group of a shard that was split off, at its birth, as far as is known here.

@@ -14,13 +14,12 @@ use super::replica::{Message, Passing, Replica, Timer};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::Key;
+use meridian_placement::FIRST_SHARD;
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// From which all others were split off, or from what was.
-const FIRST_SHARD: ShardId = ShardId(0);
 
 /// A split that waits until nothing is under way.
 pub(super) struct Splitting {

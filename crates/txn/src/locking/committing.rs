@@ -61,14 +61,14 @@ impl<S: Site> Session<S> {
         while self.site.is_crowded() && !self.site.is_closed() {
             self.site.pause(self.boot_ns() + PAUSE_NS).await;
         }
+        if shares.is_empty() {
+            return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
+        }
         for (shard, part) in self.parts.iter().filter(|(_, part)| part.footing.is_none()) {
             // Whatever it waited for there it did not get, as far as it has heard.
             if let Some(node) = part.leader {
                 self.site.tell(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
             }
-        }
-        if shares.is_empty() {
-            return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
         }
         // From here on the leaders end it: dropping this future recalls nothing.
         self.site.holds_no_more(self.transaction);

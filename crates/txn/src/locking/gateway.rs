@@ -16,7 +16,7 @@
 //! 4. A read-only transaction that may see more than one shard reads at `now.latest`: the newest commit of one shard says nothing of another's (§4.1.4).
 //! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
-use super::{Ask, Footing, Heard, Reply, Request, Seat, Site, TransactionId};
+use super::{Ask, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Timings,
     Transaction,
@@ -85,17 +85,6 @@ impl<S: Site> Gateway<S> {
         let session = self.session(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
         Box::pin(async move { session.change_members(members).await })
     }
-}
-
-/// Who is to be in a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Members {
-    /// Whose votes count.
-    pub voters: Vec<NodeId>,
-    /// Who is sent everything and has no vote.
-    pub learners: Vec<NodeId>,
-    /// Voters that keep the log and no versions.
-    pub witnesses: Vec<NodeId>,
 }
 
 impl<S: Site> Database for Gateway<S> {
@@ -409,8 +398,7 @@ impl<S: Site> Session<S> {
         let mut until = self.boot_ns() + PATIENCE_NS;
         loop {
             let seat = Seat { shard, node: site.leader(shard) };
-            let Members { voters, learners, witnesses } = members.clone();
-            let request = self.request(None, Ask::Members { voters, learners, witnesses });
+            let request = self.request(None, Ask::Members(members.clone()));
             match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { .. })) => return Ok(()),
                 Some(Heard::Reply(Reply::Refused { why, .. })) => return Err(Failure::Refused(why)),

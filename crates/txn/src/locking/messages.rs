@@ -129,17 +129,21 @@ pub enum Ask {
     },
     /// These are to be the members of the shard's group. Asked again until it is done, or refused.
     #[n(8)]
-    Members {
-        /// Whose votes count.
-        #[n(0)]
-        voters: Vec<NodeId>,
-        /// Who is sent everything and has no vote.
-        #[n(1)]
-        learners: Vec<NodeId>,
-        /// Voters that keep the log and no versions.
-        #[n(2)]
-        witnesses: Vec<NodeId>,
-    },
+    Members(#[n(0)] Members),
+}
+
+/// Who is to be in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Members {
+    /// Whose votes count.
+    #[n(0)]
+    pub voters: Vec<NodeId>,
+    /// Who is sent everything and has no vote.
+    #[n(1)]
+    pub learners: Vec<NodeId>,
+    /// Voters that keep the log and no versions.
+    #[n(2)]
+    pub witnesses: Vec<NodeId>,
 }
 
 /// A shard's member at a node.

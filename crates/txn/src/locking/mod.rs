@@ -10,8 +10,8 @@ mod messages;
 mod site;
 mod two_phase;
 
-pub use gateway::{Gateway, Members, ONE_TRY_NS, PATIENCE_NS};
+pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{Ask, Footing, Reply, Request, Seat, Spent, TransactionId};
+pub use messages::{Ask, Footing, Members, Reply, Request, Seat, Spent, TransactionId};
 pub use site::{Heard, Readable, Site};
 pub use two_phase::{Between, Vote};

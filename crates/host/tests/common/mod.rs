@@ -1,0 +1,98 @@
+//! Three nodes in one process, over TCP, and what is asked of them.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use futures::executor::block_on;
+use meridian_host::clock::ClockBound;
+use meridian_host::member::Patience;
+use meridian_host::node::{Node, Options};
+use meridian_host::settle::SettleOptions;
+use meridian_machine::NodeId;
+use meridian_mvcc::{Key, Value};
+use meridian_placement::Member;
+use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Of a new cluster, at ports that are free.
+pub fn members() -> Vec<Member> {
+    let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let member = |(index, listener): (usize, &TcpListener)| Member {
+        node: NodeId(u32::try_from(index).unwrap() + 1),
+        zone: format!("zone{index}"),
+        address: listener.local_addr().unwrap().to_string(),
+    };
+    listeners.iter().enumerate().map(member).collect()
+}
+
+/// Short, so that tests of what comes after a silence are: what is killed is missed soon.
+pub fn hasty() -> Patience {
+    let ms = Duration::from_millis;
+    Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600) }
+}
+
+pub fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
+    open_with(hasty(), node, members, folder)
+}
+
+pub fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
+    open_on(ClockBound::LOOPBACK, patience, node, members, folder)
+}
+
+pub fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
+    let options = Options { node: NodeId(node), members: members.to_vec(), clock, ..Options::alone() };
+    let settle = SettleOptions {
+        every: Duration::from_millis(50),
+        checkpoint_every: Duration::from_millis(200),
+        after: Duration::ZERO,
+        ..SettleOptions::default()
+    };
+    let options = Options { log_segment_bytes: 1 << 20, settle, patience, ..options.at(folder.join(node.to_string())) };
+    Node::open(options).unwrap()
+}
+
+pub fn insist<T>(what: impl Fn() -> Result<T, String>) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        match what() {
+            Ok(done) => return done,
+            Err(why) => assert!(Instant::now() < end, "{why}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn database(node: &Node) -> Arc<dyn Database> {
+    insist(|| node.database("meridian").ok_or_else(|| "no database".to_owned()))
+}
+
+pub fn put(node: &Node, key: &str, value: &str) {
+    put_in(&database(node), key, value);
+}
+
+pub fn put_in(database: &Arc<dyn Database>, key: &str, value: &str) {
+    insist(|| {
+        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        transaction.put(Key::from(key), Some(Value::from(value))).map_err(|failure| failure.to_string())?;
+        match block_on(transaction.commit()) {
+            Outcome::Committed { .. } => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+pub fn get(node: &Node, key: &str) -> Option<String> {
+    get_in(&database(node), key)
+}
+
+pub fn get_in(database: &Arc<dyn Database>, key: &str) -> Option<String> {
+    insist(|| {
+        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        let found = block_on(transaction.get(&Key::from(key), Lock::Shared)).map_err(|failure| failure.to_string())?;
+        Ok(found.map(|value| String::from_utf8(value.to_vec()).unwrap()))
+    })
+}
