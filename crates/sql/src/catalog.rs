@@ -202,6 +202,12 @@ impl Cache {
         tables.get(&id).filter(|table| table.version == version).cloned()
     }
 
+    /// A table by the storage of its rows or of one of its indexes, or by its own id, as far as it is known here.
+    pub(crate) fn find(&self, which: impl Fn(&Table) -> bool) -> Option<Arc<Table>> {
+        let tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tables.values().find(|table| which(table)).cloned()
+    }
+
     fn put(&self, table: Arc<Table>) {
         let mut tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if tables.get(&table.id).is_none_or(|old| old.version < table.version) {

@@ -46,7 +46,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 true => session.reading(None).await?,
                 false => Mode::ReadWrite,
             };
-            let work = Work::begin(&session.engine, mode, None, true).await?;
+            let work = session.begin_work(mode, None, true).await?;
             session.seat.begins(work.txn.age());
             session.work = Some(work);
             done(tag)
@@ -199,7 +199,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
                     return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
                 }
                 let mode = if now { session.reading(None).await? } else { Mode::ReadWrite };
-                session.work = Some(Work::begin(&session.engine, mode, None, true).await?);
+                session.work = Some(session.begin_work(mode, None, true).await?);
             }
             Ok(())
         }

@@ -1,6 +1,6 @@
 //! What a statement answers when it fails: PostgreSQL's SQLSTATE and words.
 
-use meridian_txn::Failure;
+use meridian_txn::{Conflict, Failure};
 use std::fmt;
 
 /// An error as PostgreSQL users know them.
@@ -16,6 +16,8 @@ pub struct SqlError {
     pub hint: Option<String>,
     /// Where in the statement's text, in characters counted from 1.
     pub position: Option<usize>,
+    /// Why a transaction was aborted, until somebody says it in words.
+    pub(crate) conflict: Option<Box<Conflict>>,
 }
 
 /// The SQLSTATEs that this crate answers with.
@@ -83,7 +85,7 @@ pub mod state {
 impl SqlError {
     /// An error of a state and a message.
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        SqlError { sqlstate, message: message.into(), detail: None, hint: None, position: None }
+        SqlError { sqlstate, message: message.into(), detail: None, hint: None, position: None, conflict: None }
     }
 
     /// The same with a detail.
@@ -139,7 +141,7 @@ impl From<Failure> for SqlError {
     fn from(failure: Failure) -> Self {
         let text = failure.to_string();
         match failure {
-            Failure::Aborted(why) => restart(&why.to_string()),
+            Failure::Aborted(why) => aborted(why),
             Failure::BelowHorizon { .. } => SqlError::new(state::SNAPSHOT_TOO_OLD, "snapshot too old").detail(text),
             Failure::InFuture { .. } => SqlError::new(state::INVALID_PARAMETER, text),
             Failure::ReadOnly => SqlError::new(state::READ_ONLY, "cannot execute a write in a read-only transaction"),
@@ -155,6 +157,11 @@ impl From<Failure> for SqlError {
             Failure::Storage(_) => SqlError::new(state::IO, text),
         }
     }
+}
+
+/// 40001 for this reason.
+pub(crate) fn aborted(why: Conflict) -> SqlError {
+    SqlError { conflict: Some(Box::new(why.clone())), ..restart(&why.to_string()) }
 }
 
 /// 40001: nothing of the transaction happened.

@@ -26,8 +26,10 @@ pub(crate) fn descriptor_key(id: u32) -> Key {
     to_key([&[1, 2], &id.to_be_bytes()[..]].concat())
 }
 
+pub(crate) const FENCES: [u8; 2] = [1, 4];
+
 pub(crate) fn fence_key(id: u32) -> Key {
-    to_key([&[1, 4], &id.to_be_bytes()[..]].concat())
+    to_key([&FENCES, &id.to_be_bytes()[..]].concat())
 }
 
 pub(crate) fn dropped_key(storage: u32) -> Key {

@@ -27,6 +27,7 @@ mod by_query;
 mod cast;
 mod catalog;
 mod compile;
+mod conflict;
 mod control;
 mod copy;
 mod datetime;

@@ -2,9 +2,10 @@
 
 use crate::analytic::{AnalyticRows, Reader};
 use crate::compile::{self, Compiled, Plan};
+use crate::conflict;
 use crate::datum::Datum;
 use crate::engine::Engine;
-use crate::error::{SqlError, restart, state};
+use crate::error::{SqlError, aborted, restart, state};
 use crate::expr::{Facts, Scope};
 use crate::parse::{AsOf, Parsed};
 use crate::response::{Column, Response};
@@ -13,7 +14,7 @@ use crate::session::Session;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
-use meridian_txn::{Begin, Mode, Outcome, ReadAt, Times, Timings};
+use meridian_txn::{Age, Begin, Mode, Outcome, ReadAt, Times, Timings};
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
@@ -183,7 +184,7 @@ impl Session {
             None => {}
         }
         let mode = if writes { Mode::ReadWrite } else { self.reading(as_of.clone()).await? };
-        let work = Work::begin(&self.engine, mode, None, false).await?;
+        let work = self.begin_work(mode, None, false).await?;
         self.seat.begins(work.txn.age());
         self.work = Some(work);
         Ok(())
@@ -204,12 +205,22 @@ impl Session {
         attempt(&self.engine, &self.facts, work, portal, max).await
     }
 
+    /// A transaction that bears this session's name.
+    pub(crate) async fn begin_work(&mut self, mode: Mode, age: Option<Age>, explicit: bool) -> Result<Work, SqlError> {
+        let mut work = Work::begin(&self.engine, mode, age, explicit).await?;
+        work.txn.set_application(self.settings.get("application_name").unwrap_or_default());
+        Ok(work)
+    }
+
     /// Replays the transaction, as long as the client cannot tell.
     pub(crate) async fn replay(&mut self, mut error: SqlError) -> Result<(), SqlError> {
         for _ in 0..MOST_REPLAYS {
             let known = self.work.as_ref().filter(|old| !old.settled && !old.reads_only());
-            let Some((age, explicit)) = known.map(|old| (old.txn.age(), old.explicit)) else { return Err(error) };
-            let fresh = Work::begin(&self.engine, Mode::ReadWrite, Some(age), explicit).await?;
+            let Some((age, explicit)) = known.map(|old| (old.txn.age(), old.explicit)) else {
+                let age = self.work.as_ref().map(|old| old.txn.age());
+                return Err(conflict::explain(error, &self.engine.cache, age));
+            };
+            let fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
             // The old transaction is dropped, and with it whatever it still held.
             let old = self.work.replace(fresh).expect("invariant: it was there above");
             let journal = old.journal;
@@ -217,7 +228,9 @@ impl Session {
             match self.replay_steps(&journal).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
-                    return Err(restart("a replay of the transaction would have shown other results"));
+                    let why = restart("a replay of the transaction would have shown other results");
+                    let error = SqlError { conflict: error.conflict, ..why };
+                    return Err(conflict::explain(error, &self.engine.cache, Some(age)));
                 }
                 Err(again) if again.is_restart() => {
                     error = again;
@@ -228,7 +241,8 @@ impl Session {
                 Err(other) => return Err(restart(&format!("a replay of the transaction failed: {}", other.message))),
             }
         }
-        Err(error)
+        let age = self.work.as_ref().map(|work| work.txn.age());
+        Err(conflict::explain(error, &self.engine.cache, age))
     }
 
     async fn replay_steps(&mut self, journal: &[Step]) -> Result<bool, SqlError> {
@@ -280,11 +294,11 @@ impl Session {
                     return Err(unknown().detail(why));
                 }
                 Outcome::Aborted { why } => {
-                    let error = restart(&why.to_string());
+                    let error = aborted(why);
                     if settled {
-                        return Err(error);
+                        return Err(conflict::explain(error, &self.engine.cache, Some(age)));
                     }
-                    let mut fresh = Work::begin(&self.engine, Mode::ReadWrite, Some(age), explicit).await?;
+                    let mut fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
                     fresh.journal = journal;
                     self.work = Some(fresh);
                     if let Err(error) = self.replay(error).await {

@@ -1,6 +1,7 @@
 //! Two-phase commit between two groups of one member each, message by message: what is said can be looked at, lost, and said late.
 
 use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
@@ -176,7 +177,13 @@ impl World {
 
     fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<Footing> {
         let range = KeyRange::point(Key::from(key));
-        let said = self.ask(shard, number, 1, None, Ask::Read { range, lock, reverse: false, limit_rows: 1 });
+        let said = self.ask(
+            shard,
+            number,
+            1,
+            None,
+            Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None },
+        );
         said.iter().find_map(|reply| if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None })
     }
 
@@ -244,6 +251,16 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
     let at = world.outcome(1).expect("told").expect("committed: the new leader votes again");
     assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
     assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })), "2 goes on");
+}
+
+/// Random worlds meet it once in thousands.
+#[test]
+fn a_prepare_record_without_the_locks_of_what_was_read_is_noticed() {
+    let broken = std::thread::spawn(|| {
+        plant(Some(Rule::PrepareWithoutReadLocks), true);
+        a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too();
+    });
+    assert!(broken.join().is_err());
 }
 
 /// Trap A.5-11: a coordinator that knows nothing of a transaction can never commit it, and says so.
@@ -355,7 +372,7 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
     world.pass(100 * MS);
     assert!(matches!(world.outcome(1), Some(Ok(_))), "{:?}", world.heard);
     let range = KeyRange::point(Key::from("h"));
-    let read = Ask::Read { range, lock: Lock::Shared, reverse: false, limit_rows: 1 };
+    let read = Ask::Read { range, lock: Lock::Shared, reverse: false, limit_rows: 1, application: None };
     assert_eq!(world.ask(0, 2, 1, None, read), [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]);
     assert!(world.read(0, 3, "a", Lock::Shared).is_some());
     // Garbage at the door: a key that is not here, and the first one of all.

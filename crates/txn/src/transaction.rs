@@ -78,6 +78,9 @@ pub enum Conflict {
         /// The key over which they met.
         #[n(1)]
         key: Key,
+        /// What the winner's session calls itself, if it said so.
+        #[n(2)]
+        application: Option<String>,
     },
     /// The leader that held this transaction's locks is leader no more.
     #[n(2)]
@@ -217,6 +220,10 @@ pub trait Transaction: Send {
     /// From now on a read waits for a lock no longer than this; without one, as long as it takes. Protocols that do not lock ignore it.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         let _ = timeout;
+    }
+    /// What the session calls itself: told to those who lose against this transaction. Protocols that do not tell ignore it.
+    fn set_application(&mut self, name: &str) {
+        let _ = name;
     }
     /// From now on it notes where its time goes. Protocols that do not tell have none.
     fn measure(&mut self) -> Option<Arc<Timings>> {

@@ -24,7 +24,7 @@ fn ask(table: &mut LockTable, now: u64, who: u64, range: KeyRange, lock: Lock, t
 }
 
 fn wounded(by: u64, key: &str) -> Conflict {
-    Conflict::Wounded { by: age(by), key: Key::from(key) }
+    Conflict::Wounded { by: age(by), key: Key::from(key), application: None }
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn shown(range: &KeyRange) -> String {
 
 fn why(conflict: &Conflict) -> String {
     match conflict {
-        Conflict::Wounded { by, key } => format!("wounded by t{} at {}", by.number, String::from_utf8_lossy(key)),
+        Conflict::Wounded { by, key, .. } => format!("wounded by t{} at {}", by.number, String::from_utf8_lossy(key)),
         other => other.to_string(),
     }
 }

@@ -10,8 +10,8 @@ use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Membership, Record, Restored, Term};
-use meridian_txn::Conflict;
 use meridian_txn::locking::{Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote};
+use meridian_txn::{Age, Conflict};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -141,6 +141,9 @@ pub enum Effect {
 pub(super) struct Live {
     /// The number of its birth here.
     pub(super) birth: u64,
+    pub(super) age: Age,
+    /// What its session calls itself.
+    pub(super) application: Option<String>,
     /// Why it cannot go on, if it cannot.
     pub(super) doomed: Option<Conflict>,
     /// Its newest question: what is older and arrives later is not answered.

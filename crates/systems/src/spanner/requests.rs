@@ -153,7 +153,12 @@ impl Replica {
             (None, None) => {
                 self.births += 1;
                 let votes = Vec::new();
-                let live = Live { birth: self.births, doomed: None, newest, gateway: from, votes };
+                let application = match &request.ask {
+                    Ask::Read { application, .. } => application.clone(),
+                    _ => None,
+                };
+                let (birth, age) = (self.births, request.age);
+                let live = Live { birth, age, application, doomed: None, newest, gateway: from, votes };
                 self.live.insert(request.transaction, live);
                 None
             }
@@ -245,6 +250,14 @@ impl Replica {
         self.wait(now, ticket, pending, verdicts, out);
     }
 
+    /// Says who it was that somebody lost against.
+    fn name_winner(&self, why: &mut Conflict) {
+        if let Conflict::Wounded { by, application, .. } = why {
+            let winner = self.live.values().find(|live| live.age == *by && live.application.is_some());
+            *application = winner.and_then(|live| live.application.clone());
+        }
+    }
+
     /// Notes who asked for a lock, and does what the table says.
     pub(super) fn wait(
         &mut self,
@@ -281,7 +294,8 @@ impl Replica {
                         }
                     }
                 }
-                Verdict::Victim(victim, ticket, why) => {
+                Verdict::Victim(victim, ticket, mut why) => {
+                    self.name_winner(&mut why);
                     if let Some(live) = self.live.get_mut(&victim) {
                         live.doomed = Some(why.clone());
                     }

@@ -36,6 +36,8 @@ pub const ONE_TRY_NS: u64 = 1_000_000_000;
 /// A node that is connected but did not answer so many times is taken for one that does not lead.
 pub(super) const TRIES: u32 = 3;
 pub(super) const PAUSE_NS: u64 = 20_000_000;
+/// So many characters of a session's name are told to others, as in PostgreSQL.
+const LONGEST_NAME: usize = 63;
 
 /// A database whose transactions lock, from this node.
 pub struct Gateway<S> {
@@ -68,6 +70,7 @@ impl<S: Site> Gateway<S> {
             writes: Buffer::default(),
             aborted: None,
             lock_timeout: None,
+            application: None,
             timings: None,
         }
     }
@@ -148,6 +151,8 @@ pub(super) struct Session<S: Site> {
     pub(super) parts: BTreeMap<ShardId, Part>,
     pub(super) writes: Buffer,
     aborted: Option<Conflict>,
+    /// What it calls itself.
+    application: Option<String>,
     lock_timeout: Option<Duration>,
     /// Somebody wants to know where the time goes.
     pub(super) timings: Option<Arc<Timings>>,
@@ -283,7 +288,10 @@ impl<S: Site> Session<S> {
                 return Err(self.unavailable(shard));
             }
             let ask = match self.mode {
-                Mode::ReadWrite => Ask::Read { range: range.clone(), lock, reverse, limit_rows },
+                Mode::ReadWrite => {
+                    let application = self.application.clone().filter(|_| part.footing.is_none());
+                    Ask::Read { range: range.clone(), lock, reverse, limit_rows, application }
+                }
                 Mode::ReadOnly(_) => Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows },
             };
             let request = self.request(part.footing, ask);
@@ -539,6 +547,12 @@ impl<S: Site> Transaction for Session<S> {
 
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.lock_timeout = timeout;
+    }
+
+    fn set_application(&mut self, name: &str) {
+        if name != self.application.as_deref().unwrap_or_default() {
+            self.application = Some(name.chars().take(LONGEST_NAME).collect());
+        }
     }
 
     fn measure(&mut self) -> Option<Arc<Timings>> {

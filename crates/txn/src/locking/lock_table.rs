@@ -157,7 +157,7 @@ impl LockTable {
             if older || owner.phase == Phase::Committing || owner.wounded.is_some() {
                 continue;
             }
-            let why = Conflict::Wounded { by: age, key: request.range.start.clone() };
+            let why = Conflict::Wounded { by: age, key: request.range.start.clone(), application: None };
             owner.wounded = Some(why.clone());
             let waited = owner.waiting.as_ref().map(|request| request.ticket);
             match owner.phase {

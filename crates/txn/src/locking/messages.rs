@@ -70,6 +70,9 @@ pub enum Ask {
         /// At most so many rows.
         #[n(3)]
         limit_rows: u32,
+        /// What the session calls itself, with an attempt's first question to a shard.
+        #[n(4)]
+        application: Option<String>,
     },
     /// Commit these writes.
     #[n(1)]

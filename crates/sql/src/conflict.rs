@@ -1,0 +1,50 @@
+//! What a person is told who lost against another transaction: over what, and against whom.
+
+use crate::catalog::{Cache, Table};
+use crate::error::SqlError;
+use crate::{key, kv};
+use meridian_txn::{Age, Conflict};
+
+/// Says in words what an error knows of a conflict; `age` is that of the transaction that lost.
+pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> SqlError {
+    let Some(conflict) = error.conflict.take() else { return error };
+    let Conflict::Wounded { by, key, application } = *conflict else { return error };
+    let over = place(cache, &key).map_or(String::new(), |place| format!(" over {place}"));
+    let named = application.filter(|name| !name.is_empty());
+    let who = named.map_or(String::new(), |name| format!(" of application \"{name}\""));
+    let earlier = age.and_then(|age| age.began_ns.checked_sub(by.began_ns));
+    let since = earlier.map_or(String::new(), |ns| format!(", {:.1} ms before this one", ns as f64 / 1e6));
+    error.detail(format!(
+        "Nothing of the transaction happened: it met{over} a transaction{who} that began earlier, at node {}{since}.",
+        by.node
+    ))
+}
+
+/// The row, or the table, that a key stands for.
+fn place(cache: &Cache, key: &[u8]) -> Option<String> {
+    let id = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+    if let Some(rest) = key.strip_prefix(&kv::FENCES) {
+        let table = id(rest).and_then(|id| cache.find(|table| table.id == id))?;
+        return Some(format!("the definition of table \"{}\"", table.name));
+    }
+    let rest = key.strip_prefix(&[kv::ROWS])?;
+    let storage = id(rest)?;
+    let of_index = |table: &Table| table.indexes.iter().any(|index| index.id == storage);
+    let table = cache.find(|table| table.storage == storage || of_index(table))?;
+    let index = table.indexes.iter().find(|index| index.id == storage);
+    let parts = match index {
+        Some(index) => Some(&index.columns),
+        None => table.primary.as_ref().map(|primary| &primary.columns),
+    };
+    let (mut reader, mut names, mut values) = (key::Reader::new(&rest[4..]), Vec::new(), Vec::new());
+    for part in parts.into_iter().flatten() {
+        let column = &table.columns[part.column as usize];
+        let Ok(value) = reader.read(column.ty, part.descending) else { break };
+        names.push(column.name.clone());
+        values.push(value.to_text(column.ty).unwrap_or_else(|| "null".to_owned()));
+    }
+    Some(match names.is_empty() {
+        true => format!("rows of table \"{}\"", table.name),
+        false => format!("({})=({}) of table \"{}\"", names.join(", "), values.join(", "), table.name),
+    })
+}
