@@ -4,6 +4,7 @@
 mod script;
 
 use bytes::Bytes;
+use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId};
 use meridian_replication::group::{Config, Event, Group, Index, Message, Payload, Record, Restored, Term, Timer};
 use std::collections::{BTreeMap, VecDeque};
@@ -299,6 +300,16 @@ impl World {
         }
         Ok(std::mem::take(&mut self.said))
     }
+}
+
+/// Random worlds meet it once in thousands.
+#[test]
+fn a_promise_that_is_not_written_down_is_noticed() {
+    let broken = std::thread::spawn(|| {
+        plant(Some(Rule::PromiseNotLogged), true);
+        transcripts();
+    });
+    assert!(broken.join().is_err());
 }
 
 #[test]

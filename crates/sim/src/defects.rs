@@ -92,8 +92,16 @@ impl Defect {
             // Clocks that are true need no log to keep an order.
             Defect::Rule(Rule::IssuerBelowLog) => Faults { network: true, process: true, lies: true, ..none },
             // What is not looked at has to be wrong.
-            Defect::Rule(Rule::LogChecksum | Rule::StoreChecksum | Rule::GapUnnoticed | Rule::TornTail)
+            Defect::Rule(
+                Rule::LogChecksum
+                | Rule::StoreChecksum
+                | Rule::GapUnnoticed
+                | Rule::EmptiedLogUnnoticed
+                | Rule::TornTail,
+            )
             | Defect::ForgottenTooEarly => Faults { disk: true, process: true, ..none },
+            // Who waits in vain is somebody whom nobody tells.
+            Defect::Rule(Rule::WoundNotForwarded) => Faults { network: true, ..none },
             _ => Faults::ALL,
         }
     }

@@ -207,23 +207,26 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
     }
 }
 
+/// Worlds meet them once in thousands: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`).
+const RARE: [Rule; 4] =
+    [Rule::CeilingNotAgreed, Rule::PrepareWithoutReadLocks, Rule::LeaseUncheckedAtCommit, Rule::PromiseNotLogged];
+
 /// `cargo xtask defects` tells how many seeds each takes, and who noticed.
 #[test]
 fn every_planted_defect_is_noticed() {
-    for defect in Defect::all() {
+    let is_rare = |defect: &Defect| matches!(defect, Defect::Rule(rule) if RARE.contains(rule));
+    for defect in Defect::all().filter(|defect| !is_rare(defect)) {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
             Defect::LeaseNotChecked => 1330,
             Defect::VoteForgotten => 170,
-            Defect::EarlierLifeHeard => 550,
-            Defect::Rule(Rule::CeilingNotAgreed) => 1320,
-            Defect::Rule(Rule::PrepareWithoutReadLocks) => 3508,
-            Defect::Rule(Rule::WoundNotForwarded) => 80,
-            Defect::Rule(Rule::LeaseUncheckedAtCommit) => 2120,
-            Defect::Rule(Rule::PromiseNotLogged) => 2175,
+            Defect::EarlierLifeHeard => 590,
+            Defect::Rule(Rule::ReadVoteUnbounded) => 30,
+            Defect::Rule(Rule::CommitBelowPrepare) => 45,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 80,
+            Defect::Rule(Rule::WoundNotForwarded) => 140,
             Defect::Rule(Rule::LeasesOverlap) => 78,
             Defect::Rule(Rule::StoreChecksum) => 1306,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 850,
             _ => 0,
         };
         let noticed = |seed: &u64| {
