@@ -27,7 +27,7 @@ use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::{Extent, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
+use meridian_systems::spanner::{self, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -79,12 +79,17 @@ pub struct Patience {
     pub election_timeout: Duration,
     /// For how long a leader that is cut off keeps others from leading (10 s in the paper).
     pub lease: Duration,
+    /// After how long without a commit a leader closes timestamps all the same (8 s in the paper).
+    pub min_next: Duration,
+    /// After how long without a question a group falls silent.
+    pub quiesce: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         let ms = Duration::from_millis;
-        Patience { heartbeat: ms(100), election_timeout: ms(600), lease: ms(2000) }
+        let (min_next, quiesce) = (ms(8_000), ms(20_000));
+        Patience { heartbeat: ms(100), election_timeout: ms(600), lease: ms(2_000), min_next, quiesce }
     }
 }
 
@@ -163,6 +168,8 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         return Err(space.lacks(base.0));
     }
     let born_with = kept.rows.births.clone();
+    let (min_next_ns, quiesce_ns) = (nanoseconds(patience.min_next), nanoseconds(patience.quiesce));
+    let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
     let (plumbing, members) = (Arc::clone(plumbing), replica.members().clone());
     let member = Resident::new(replica, out, |this| MemberHome {

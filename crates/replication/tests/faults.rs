@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
 const EPSILON: u64 = 5 * MS;
+/// One of three such stretches of time nobody proposes anything.
+const IDLE_NS: u64 = 300 * MS;
 /// Within so many seeds each planted rule is noticed, from one on that is known to be soon enough.
 const SEEDS: u64 = 60;
 
@@ -56,8 +58,11 @@ struct World {
     lost: Vec<(usize, NodeId)>,
     /// Members change.
     moves: bool,
+    /// Groups fall silent.
+    rests: bool,
     changes: usize,
     removals: usize,
+    silences: usize,
 }
 
 impl World {
@@ -94,8 +99,10 @@ impl World {
             snapshots: 0,
             lost: Vec::new(),
             moves,
+            rests: !moves || seed % 2 == 1,
             changes: 0,
             removals: 0,
+            silences: 0,
         }
     }
 
@@ -378,7 +385,14 @@ impl World {
                 self.step(at, |group, out| group.abdicate(now, heir, out));
             }
             5 if self.moves => self.change(),
-            5..40 => self.propose(at),
+            5..40 if self.moves || self.now / IDLE_NS % 3 != 0 => self.propose(at),
+            40..60 if self.rests => {
+                let now = self.reading(at);
+                let mut silent = false;
+                self.step(at, |group, out| silent = group.quiesce(now, out));
+                self.silences += usize::from(silent);
+            }
+            60..65 if self.rests => self.wake(at),
             _ => {}
         }
     }
@@ -398,6 +412,12 @@ impl World {
             );
             println!("    {:?}; next {:?}", group.membership(), group.next_members().is_some());
         }
+    }
+
+    /// Somebody wants something of a member.
+    fn wake(&mut self, at: usize) {
+        let now = self.reading(at);
+        self.step(at, |group, out| group.wake(now, out));
     }
 
     fn propose(&mut self, at: usize) {
@@ -428,6 +448,10 @@ impl World {
         let (agreed, end) = (world.agreed.len(), world.now + 5_000 * MS);
         while world.now < end && world.agreed.len() < agreed + 20 {
             world.tick();
+            if world.rests {
+                let somebody = world.rng.random_range(0..members);
+                world.wake(somebody);
+            }
             for at in 0..members {
                 let leads = world.members[at].group.as_ref().is_some_and(Group::is_leader);
                 if leads && world.rng.random_bool(if moves { 0.5 } else { 0.05 }) {
@@ -445,18 +469,19 @@ impl World {
 
 #[test]
 fn what_must_never_happen_does_not() {
-    let (mut elections, mut agreed, mut snapshots) = (0, 0, 0);
+    let (mut elections, mut agreed, mut snapshots, mut silences) = (0, 0, 0, 0);
     for seed in 0..60 {
         let members = [3, 5, 1, 2][(seed % 4) as usize];
         let world = World::run(seed, members, 4_000, false);
         elections += world.elections;
         agreed += world.agreed.len();
         snapshots += world.snapshots;
+        silences += world.silences;
     }
-    println!("{elections} elections, {agreed} entries, {snapshots} snapshots");
+    println!("{elections} elections, {agreed} entries, {snapshots} snapshots, {silences} silences");
     assert!(
-        elections > 150 && agreed > 3_000 && snapshots > 10,
-        "{elections}, {agreed}, {snapshots}: the faults were too tame"
+        elections > 150 && agreed > 3_000 && snapshots > 10 && silences > 200,
+        "{elections}, {agreed}, {snapshots}, {silences}: the faults were too tame"
     );
 }
 

@@ -76,6 +76,7 @@ fn message(message: &Message) -> String {
         }
         Message::TakeOver { term, heir } => format!("TakeOver term {term}, heir n{}", heir.0),
         Message::Removed { index } => format!("Removed since {index}"),
+        Message::Quiesce { term, last, .. } => format!("Quiesce term {term}, log {last}"),
     }
 }
 
@@ -251,6 +252,15 @@ impl World {
             }
             ["restart", who] => self.boot(node(who)?),
             ["abdicate", who] => self.step(node(who)?, |group, now, out| group.abdicate(now, None, out))?,
+            ["quiesce", who] => {
+                let at = node(who)?;
+                let mut silent = false;
+                self.step(at, |group, now, out| silent = group.quiesce(now, out))?;
+                if !silent {
+                    let _ = writeln!(self.said, "{who} goes on speaking");
+                }
+            }
+            ["wake", who] => self.step(node(who)?, |group, now, out| group.wake(now, out))?,
             // A checkpoint covers what is agreed; the log forgets it.
             ["compact", who] => {
                 let at = node(who)?;
@@ -277,7 +287,7 @@ impl World {
                         None => writeln!(self.said, "n{} is down", at + 1),
                         Some(group) => writeln!(
                             self.said,
-                            "n{}: term {}, {}, log through {}, agreed through {}{}",
+                            "n{}: term {}, {}, log through {}, agreed through {}{}{}",
                             at + 1,
                             group.term(),
                             match group.leader() {
@@ -291,7 +301,8 @@ impl World {
                                 Some(lease) if lease.granted_until > 0 =>
                                     format!(", lease until {}", ms(lease.granted_until)),
                                 _ => String::new(),
-                            }
+                            },
+                            if group.is_quiescent() && member.timers.is_empty() { ", waits for nothing" } else { "" }
                         ),
                     };
                 }

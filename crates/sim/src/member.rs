@@ -13,7 +13,7 @@ use meridian_replication::group::{Config, Entry, Index, Membership, Record, Rest
 use meridian_sql::Engine;
 use meridian_store::{Extent, RedbStore, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Invitations, Kept, Origin, Replica, Timer};
+use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Timer};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,6 +45,9 @@ enum Then {
 pub struct Timing {
     pub election_timeout_ns: u64,
     pub lease_ns: u64,
+    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
+    pub min_next_ns: u64,
+    pub quiesce_ns: u64,
 }
 
 /// A copy of the shard on its way.
@@ -230,6 +233,8 @@ impl Life {
         }
         let mut out = Outbox::new();
         let seed = birth.seed ^ u64::from(shard.0) << 32;
+        let (min_next_ns, quiesce_ns) = (birth.timing.min_next_ns, birth.timing.quiesce_ns);
+        let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
         self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
         let children = space.children()?;

@@ -49,6 +49,10 @@ const HAND_OVER_PATIENCE: u64 = S;
 const MANY_KEYS: u32 = 20_000;
 /// Tells the seed of who moves from that of everything else.
 const MOVERS: u64 = 0x6d6f_7665_6d65_6e74;
+/// Tells the seed of how patient idle shards are from that of everything else.
+const IDLERS: u64 = 0x6964_6c65_6964_6c65;
+/// How long a shard is idle before its leader closes timestamps, and before it falls silent, where that is not drawn.
+const IDLE_AFTER: (u64, u64) = (8 * S, 20 * S);
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
@@ -238,6 +242,8 @@ pub struct World {
     favourite: Option<usize>,
     keys: u32,
     lease_ns: u64,
+    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
+    idle_after_ns: (u64, u64),
     next_element: i64,
     begun: usize,
     /// Whether new transactions are begun, and faults strike.
@@ -281,6 +287,9 @@ impl World {
     pub fn new(options: Options) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         let movers = ChaCha8Rng::seed_from_u64(options.seed ^ MOVERS);
+        let mut idlers = ChaCha8Rng::seed_from_u64(options.seed ^ IDLERS);
+        let quiesce_ns = if idlers.random_bool(0.5) { idlers.random_range(20 * MS..S) } else { IDLE_AFTER.1 };
+        let idle_after_ns = (idlers.random_range(50 * MS..IDLE_AFTER.0), quiesce_ns);
         let time = TrueTime::at(BEGINNING);
         let half_width_ns = rng.random_range(100_000..8 * MS);
         let node = |rng: &mut ChaCha8Rng| {
@@ -343,6 +352,7 @@ impl World {
             keys: rng.random_range(2..8) * if options.profile.is_some() { MANY_KEYS } else { 1 },
             // A lease outlives some questions and answers.
             lease_ns: (rng.random_range(400..4_000) * MS).max(10 * options.regions.farthest_ns()),
+            idle_after_ns: if options.profile.is_some() { IDLE_AFTER } else { idle_after_ns },
             disks_born: options.nodes as u64,
             options,
             rng,

@@ -30,7 +30,7 @@ pub fn members() -> Vec<Member> {
 /// Short, so that tests of what comes after a silence are: what is killed is missed soon.
 pub fn hasty() -> Patience {
     let ms = Duration::from_millis;
-    Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600) }
+    Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600), ..Patience::default() }
 }
 
 pub fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {

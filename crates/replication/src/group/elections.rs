@@ -17,6 +17,7 @@ impl Group {
         // Who serves nobody lets others try first.
         let least = least * if self.witness { 2 } else { 1 };
         let patience = least + self.rng.random_range(0..=least);
+        self.quiescent = false;
         out.arm(Timer::Election, now.boot_ns + patience);
     }
 
@@ -78,8 +79,10 @@ impl Group {
             sometimes!("a new leader has entries of which it does not know whether they are agreed");
         }
         let (followers, first) = (BTreeMap::new(), Index(last.0 + 1));
+        let (announced, abdicating, leased_to, began_ns) = (false, None, 0, now.boot_ns);
+        let (quiescent, woken_ns) = (false, 0);
         self.role =
-            Role::Leader { followers, first, announced: false, abdicating: None, leased_to: 0, began_ns: now.boot_ns };
+            Role::Leader { followers, first, announced, abdicating, leased_to, began_ns, quiescent, woken_ns };
         self.follow_members();
         self.leader = Some(self.config.me);
         self.s_max = 0;
@@ -90,13 +93,15 @@ impl Group {
     }
 
     pub(super) fn heartbeat(&mut self, now: Reading, out: &mut Outbox<Group>) {
-        if !matches!(self.role, Role::Leader { .. }) || self.is_alone() {
+        if !matches!(self.role, Role::Leader { quiescent: false, .. }) || self.is_alone() {
             return;
         }
         out.arm(Timer::Heartbeat, now.boot_ns + self.config.heartbeat_ns);
         self.promise(now, self.config.me, out);
         let lapsed = self.lease().is_some_and(|lease| lease.granted_until <= now.interval.earliest);
-        let Role::Leader { followers, announced, .. } = &mut self.role else { return };
+        let Role::Leader { followers, announced, woken_ns, .. } = &mut self.role else { return };
+        // One that was silent has to be heard first.
+        let lapsed = lapsed && now.boot_ns >= *woken_ns + self.config.election_timeout_ns;
         let fenced = now.health != Health::Good;
         if *announced && (lapsed || fenced) {
             // Nobody answers, or the time is not known: whoever can be heard may elect another.

@@ -258,6 +258,19 @@ pub enum Message {
         #[n(0)]
         index: Index,
     },
+    /// Nobody wants anything: the leader is silent from now on, and all is agreed.
+    #[n(9)]
+    Quiesce {
+        /// The leader's term.
+        #[n(0)]
+        term: Term,
+        /// The newest entry.
+        #[n(1)]
+        last: Index,
+        /// The stay in the group that is told this.
+        #[n(2)]
+        since: Index,
+    },
 }
 
 impl Message {

@@ -26,6 +26,7 @@
 //! the next append or heartbeat, never alone.
 //!
 //! 7. Who is in the group, its log says; from the moment it does (`membership`, `changes`).
+//! 8. A group that nobody asks is silent (`quiescence`).
 
 mod appends;
 mod changes;
@@ -34,6 +35,7 @@ mod entries;
 mod membership;
 mod messages;
 mod promises;
+mod quiescence;
 
 use entries::Entries;
 use membership::Memberships;
@@ -248,6 +250,10 @@ enum Role {
         leased_to: u64,
         /// By the boot clock.
         began_ns: u64,
+        /// It is silent, because nobody wants anything.
+        quiescent: bool,
+        /// When it was woken last, by the boot clock.
+        woken_ns: u64,
     },
 }
 
@@ -289,6 +295,8 @@ pub struct Group {
     s_max: u64,
     /// Who is to lead next.
     heir: Option<NodeId>,
+    /// As a follower: its leader is silent on purpose.
+    quiescent: bool,
     memberships: Memberships,
     /// The entry that made this one a member, as far as it knows.
     since: Option<Index>,
@@ -330,6 +338,7 @@ impl Group {
             heard_leader_at: None,
             s_max: 0,
             heir: None,
+            quiescent: false,
             waiting: VecDeque::new(),
         };
         for record in restored.records {
@@ -483,6 +492,9 @@ impl Group {
 
     /// Persists what was proposed and sends it. Called once, at the end of a step.
     pub fn flush(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        if self.is_quiescent() && self.log.last().0 > self.commit {
+            self.wake(now, out);
+        }
         self.persist_entries(out);
         self.send_appends(now, false, out);
     }
@@ -588,6 +600,7 @@ impl Machine for Group {
             return self.on_removed(index, out);
         }
         if matches!(message, Message::PreVote { .. }) {
+            self.wake(now, out);
             self.tell_removed(from, out);
         }
         let term = match &message {
@@ -598,7 +611,8 @@ impl Machine for Group {
             | Message::Append { term, .. }
             | Message::Appended { term, .. }
             | Message::Refused { term, .. }
-            | Message::TakeOver { term, .. } => *term,
+            | Message::TakeOver { term, .. }
+            | Message::Quiesce { term, .. } => *term,
             Message::Removed { .. } => unreachable!("it was taken care of"),
         };
         if term > self.term {
@@ -678,8 +692,12 @@ impl Machine for Group {
                     self.campaign(now, false, out);
                 }
             }
-            Message::Appended { .. } | Message::Refused { .. } | Message::TakeOver { .. } | Message::Removed { .. } => {
-            }
+            Message::Quiesce { term, .. } if term == self.term => self.on_quiesce(from, &message, out),
+            Message::Appended { .. }
+            | Message::Refused { .. }
+            | Message::TakeOver { .. }
+            | Message::Quiesce { .. }
+            | Message::Removed { .. } => {}
         }
     }
 

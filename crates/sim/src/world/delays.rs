@@ -21,7 +21,7 @@ impl World {
         let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), ..Options::new(1) };
         let mut world = World::new(quiet);
         world.network.even(ONE);
-        (world.open, world.lease_ns) = (false, 10 * S);
+        (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, super::IDLE_AFTER);
         for node in 0..world.nodes.len() {
             world.nodes[node].sync_ns = 10;
             world.nodes[node].clock.claim(1_000);

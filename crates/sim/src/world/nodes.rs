@@ -56,7 +56,8 @@ impl World {
     /// How patient members are: with nodes that are far apart, more.
     fn timing(&self) -> Timing {
         let election_timeout_ns = (250 * MS).max(4 * self.options.regions.farthest_ns());
-        Timing { election_timeout_ns, lease_ns: self.lease_ns }
+        let (min_next_ns, quiesce_ns) = self.idle_after_ns;
+        Timing { election_timeout_ns, lease_ns: self.lease_ns, min_next_ns, quiesce_ns }
     }
 
     /// A life ends: what it was about to do is not done, and its sessions hear no more of it.

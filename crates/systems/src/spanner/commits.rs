@@ -195,6 +195,7 @@ impl Replica {
         self.dismiss_votes(out);
         self.dismiss_split(out);
         self.dismiss_change(out);
+        self.dismiss_idleness();
         self.locks = LockTable::new();
         self.live.clear();
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
@@ -247,7 +248,9 @@ impl Replica {
         }
         self.show_snapshots(now, out);
         if self.serving && self.group.is_leader() {
+            self.close_idle(now);
             self.raise_ceiling(now);
+            self.watch_idleness(now, out);
         }
         self.with_group(now, out, |group, out| group.flush(now, out));
         let passes = self.passing.front().map(|passing| passing.at.nanos.saturating_sub(now.interval.earliest));

@@ -59,6 +59,7 @@ impl Replica {
     /// Sessions of this node have read so often without asking: under the lease, at the slot.
     pub fn note_reads(&mut self, now: Reading, reads: u64, out: &mut Outbox<Replica>) {
         if self.serving && self.group.is_leader() {
+            self.is_wanted(now, out);
             self.count(now, self.me, reads, out);
         }
     }

@@ -22,6 +22,7 @@
 //! | `splits` | how a shard becomes two |
 //! | `membership` | how a group comes to have other members |
 //! | `leadership` | who should lead |
+//! | `idleness` | what a leader does that nobody asks |
 //! | `records` | what is agreed on, and what a shard keeps for itself of it |
 //!
 //! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere; a new leader starts above everything in it, whatever its clock
@@ -36,11 +37,12 @@
 //! 8. A snapshot is *closed* at a member that has installed an entry at or above it, if a leader has shown that much and nothing below it is prepared: it is
 //!    served there without asking anybody, for ever, whatever any clock says. Leaders tell the members how far they have shown ([`Message::Shown`]).
 //!
-//! **Not here yet.** Schema changes at a timestamp; promises for groups where nothing happens (MinNextTS, §4.2.4). Nobody knows where another group's members
+//! **Not here yet.** Schema changes at a timestamp. Nobody knows where another group's members
 //! are: who asks it asks every node.
 //! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod commits;
+mod idleness;
 mod leadership;
 mod membership;
 mod records;
@@ -50,6 +52,7 @@ mod snapshots;
 mod splits;
 mod two_phase;
 
+pub use idleness::Config;
 pub use membership::{Invitations, Origin};
 pub use records::{Agreed, Damaged, Decision, Prepared, Rows};
 pub use replica::{Effect, Kept, MOST_SHARDS, Message, Replica, Serve, Timer, newest};

@@ -1,5 +1,6 @@
 //! One member: the switchboard between its group and, when it leads, the lock table.
 
+use super::idleness::{Config, Idleness};
 use super::leadership::Workload;
 use super::membership::Changing;
 use super::snapshots::Snapshot;
@@ -9,7 +10,7 @@ use super::{Agreed, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
-use meridian_replication::group::{self, Config, Entry, Event, Group, Index, Membership, Record, Restored, Term};
+use meridian_replication::group::{self, Entry, Event, Group, Index, Membership, Record, Restored, Term};
 use meridian_txn::locking::{Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote};
 use meridian_txn::{Age, Conflict};
 use minicbor::{Decode, Encode};
@@ -54,6 +55,8 @@ pub enum Timer {
     Split,
     /// A look at what is prepared, and at decisions that are not told to all.
     Resolve,
+    /// A look at how idle the shard is.
+    MinNext,
 }
 
 /// A read that is to be answered with [`Reply::Rows`].
@@ -264,6 +267,7 @@ pub struct Replica {
     pub(super) locks: LockTable,
     /// Who asks, and who is to lead therefore.
     pub(super) workload: Workload,
+    pub(super) idleness: Idleness,
     /// The timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) live: BTreeMap<TransactionId, Live>,
@@ -341,13 +345,16 @@ pub fn newest(records: &[Record]) -> Timestamp {
 impl Replica {
     /// A member, new or restored. The configuration's members are the shard's if it does not know better.
     pub fn new(
-        mut config: Config,
+        config: impl Into<Config>,
         seed: u64,
         restored: Restored,
         kept: Kept,
         now: Reading,
         out: &mut Outbox<Replica>,
     ) -> Replica {
+        let config = config.into();
+        let idleness = Idleness::new(&config, now);
+        let mut config = config.group;
         let (me, database, shard) = (config.me, config.database, config.shard);
         let nodes = config.nodes.clone();
         let agreed = kept.agreed;
@@ -386,6 +393,7 @@ impl Replica {
             serving: false,
             locks: LockTable::new(),
             workload: Workload::default(),
+            idleness,
             watching: false,
             live: BTreeMap::new(),
             births: 0,
@@ -578,6 +586,7 @@ impl Machine for Replica {
             Timer::Workload => self.look_at_workload(now, out),
             Timer::Close => self.tell_shown(out),
             Timer::Resolve => self.resolve(now, out),
+            Timer::MinNext => self.look_at_idleness(now, out),
             Timer::Idle => {
                 let victims = self.locks.idle_victims(now.boot_ns);
                 self.judge(now, victims, out);

@@ -11,6 +11,7 @@ use meridian_txn::{Conflict, Lock};
 impl Replica {
     pub(super) fn on_ask(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
         let id = request.id;
+        self.is_wanted(now, out);
         // Who has heard from a later leadership knows better than this one, which has only not heard of its end.
         let deposed = request.footing.is_some_and(|footing| footing.term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {

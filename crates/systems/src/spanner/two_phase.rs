@@ -357,6 +357,7 @@ impl Replica {
     // ------------------------------------------------------------------------------------------------------ between leaders
 
     pub(super) fn on_between(&mut self, now: Reading, from: Address, between: Between, out: &mut Outbox<Replica>) {
+        self.is_wanted(now, out);
         if !self.serving || !self.group.is_leader() || from.database != self.database {
             return; // Whoever leads is asked again.
         }

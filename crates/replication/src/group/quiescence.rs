@@ -1,0 +1,75 @@
+//! A group that nobody asks falls silent: no heartbeat, no timer, and no lease, until somebody wants something of it.
+//!
+//! ```text
+//!   leader    idle ── Quiesce ──▶ silent ············ asked: heartbeat ──▶ its lease holds again ─▶ serves
+//!   follower             waits for nothing ··········· asked: waits for its leader as if it had just been heard
+//! ```
+//!
+//! 1. A leader that was not deposed may extend its lease whenever it likes: a quorum that acknowledges its term has elected nobody else. It is as if
+//!    all its heartbeats had been lost in between.
+//! 2. Who was not told still waits, and asks for votes one day: whoever hears that is awake.
+//! 3. What a follower is told when all falls silent includes that all it has is agreed: it would not hear it otherwise.
+
+use super::{Group, Message, Role, Timer};
+use meridian_machine::{NodeId, Outbox, Reading, sometimes};
+
+impl Group {
+    /// Falls silent, if all that is in the log is agreed and every member that answers has it. The owner sees to it that nobody wants anything.
+    pub fn quiesce(&mut self, now: Reading, out: &mut Outbox<Group>) -> bool {
+        let (last, term) = (self.log.last().0, self.term);
+        let lease_ns = self.config.lease_ns;
+        let settled = self.is_settled() && self.commit == last && self.durable == last && self.may_lead(self.config.me);
+        let Role::Leader { followers, announced: true, abdicating: None, quiescent, .. } = &mut self.role else {
+            return false;
+        };
+        let silent = |granted: u64| granted == 0 || granted + lease_ns <= now.interval.earliest;
+        let all = followers.values().all(|progress| progress.matched == last || silent(progress.granted));
+        if !settled || !all || *quiescent || followers.is_empty() {
+            return false;
+        }
+        *quiescent = true;
+        let told = followers.iter().filter(|(_, progress)| progress.matched == last);
+        let told: Vec<_> = told.map(|(node, progress)| (*node, progress.since)).collect();
+        for (node, since) in told {
+            out.send(self.address(node), Message::Quiesce { term, last, since });
+        }
+        out.disarm(Timer::Heartbeat);
+        true
+    }
+
+    /// Somebody wants something of this member, or asks for votes.
+    pub fn wake(&mut self, now: Reading, out: &mut Outbox<Group>) {
+        match &mut self.role {
+            Role::Leader { quiescent, woken_ns, .. } if *quiescent => {
+                sometimes!("a leader that was silent is asked");
+                (*quiescent, *woken_ns) = (false, now.boot_ns);
+                self.heartbeat(now, out);
+            }
+            _ if self.quiescent => {
+                sometimes!("a follower of a silent leader is asked");
+                self.arm_election(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it waits for nothing but somebody who wants something.
+    pub fn is_quiescent(&self) -> bool {
+        match self.role {
+            Role::Leader { quiescent, .. } => quiescent,
+            _ => self.quiescent,
+        }
+    }
+
+    /// The leader falls silent.
+    pub(super) fn on_quiesce(&mut self, leader: NodeId, message: &Message, out: &mut Outbox<Group>) {
+        let Message::Quiesce { last, since, .. } = message else { return };
+        let follows = matches!(self.role, Role::Follower) && self.leader == Some(leader) && self.since == Some(*since);
+        // The leader has heard that this log agrees with its own up to there; there may be more by now.
+        if follows && self.matched == *last && self.log.last().0 == *last {
+            self.advance_commit(*last, out);
+            self.quiescent = true;
+            out.disarm(Timer::Election);
+        }
+    }
+}
