@@ -87,6 +87,14 @@ impl Surroundings for Around {
         Box::pin(async move { self.0.change_members(database, members).await.map_err(of_database) })
     }
 
+    fn retain<'a>(&'a self, database: &'a str, retention: Option<Duration>) -> Future<'a, Result<(), SqlError>> {
+        Box::pin(async move { self.0.retain(database, retention).await.map_err(of_database) })
+    }
+
+    fn retention(&self, database: &str) -> Option<Duration> {
+        self.0.retention(database)
+    }
+
     fn shards(&self, database: &str) -> Vec<ShardFact> {
         let numbers = |nodes: BTreeSet<NodeId>| nodes.into_iter().map(|node| node.0).collect();
         let mut shards: Vec<_> = self.0.status().shards;

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Prints a line. Whoever read the first ones may have gone (`| head`): the node does not end for that.
 macro_rules! say {
@@ -24,6 +25,9 @@ macro_rules! say {
         let _ = writeln!(std::io::stdout(), $($words)*);
     }};
 }
+
+/// What a lease may last.
+const LEASE_SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 
 /// Flags, each of which may stand in the config file under the same name. A flag overrides the file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
@@ -79,6 +83,9 @@ pub struct Options {
     #[arg(long, value_name = "PPM", value_parser = clap::value_parser!(u64).range(200..=10_000))]
     #[serde(rename = "clock-drift")]
     clock_drift: Option<u64>,
+    /// For how many seconds a shard stays without a leader after the machine that led it died, at most; a shorter lease is extended as easily as a longer one (10 in the Spanner paper) [default: 2].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(LEASE_SECONDS))]
+    lease: Option<u64>,
     /// How many megabytes the joins, sorts and groups of all queries may hold together [default: 256].
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]
@@ -114,6 +121,7 @@ impl Options {
             }
             self.oscillator = self.oscillator.or(file.oscillator);
             self.clock_drift = self.clock_drift.or(file.clock_drift);
+            self.lease = self.lease.or(file.lease);
             self.cluster_time |= file.cluster_time;
             self.token_file = self.token_file.or(file.token_file);
             self.tls |= file.tls;
@@ -160,6 +168,11 @@ async fn serve(options: Options) -> Result<(), String> {
         Some(ppm @ 200..=10_000) => Drift::ppm(ppm),
         Some(ppm) => return Err(format!("clock-drift {ppm}: expected 200 to 10000 millionths")),
     };
+    match options.lease {
+        None => {}
+        Some(seconds) if LEASE_SECONDS.contains(&seconds) => node.patience.lease = Duration::from_secs(seconds),
+        Some(seconds) => return Err(format!("lease {seconds}: expected 1 to 60 seconds")),
+    }
     node.cache_bytes =
         options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
     let what = match node.members.len() {

@@ -171,11 +171,11 @@ impl Directory {
         });
         let watch =
             Box::new(move |writes: &[Write]| rows_in(writes).for_each(|row| drop(tasks.send(Task::Learn(row)))));
-        directory.begin(SYSTEM, Some(watch))?;
+        directory.begin(SYSTEM, None, Some(watch))?;
         directory.read_settled_rows().map_err(|error| directory.of_store(error))?;
-        let ids: Vec<DatabaseId> = directory.databases.read().iter().map(|row| row.id).collect();
-        for id in ids.into_iter().filter(|id| *id != SYSTEM) {
-            directory.begin(id, None)?;
+        let rows: Vec<DatabaseRow> = directory.databases.read().iter().cloned().collect();
+        for row in rows.into_iter().filter(|row| row.id != SYSTEM) {
+            directory.begin(row.id, row.retention_ns, None)?;
         }
         let of_thread = Arc::downgrade(&directory);
         let thread = std::thread::Builder::new().name("databases".into()).spawn(move || {
@@ -207,12 +207,18 @@ impl Directory {
     }
 
     /// Brings a database's member to life.
-    fn begin(&self, id: DatabaseId, watch: Option<member::Watch>) -> Result<(), OpenError> {
+    fn begin(
+        &self,
+        id: DatabaseId,
+        retention_ns: Option<u64>,
+        watch: Option<member::Watch>,
+    ) -> Result<(), OpenError> {
         let here = &self.here;
         let tasks = self.tasks.lock().clone();
         let lifecycle = Box::new(OfDatabase { database: id, directory: self.this.clone(), tasks });
         let (me, nodes) = ((here.me, here.incarnation), here.members.clone());
         let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), lifecycle);
+        sessions.retain(retention_ns);
         let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(&sessions))));
         self.gateways.write().insert(id, gateway);
         let _alone = self.bearing.lock();
@@ -390,8 +396,11 @@ impl Directory {
         let id = row.id;
         databases.learn(row);
         let lives = databases.iter().any(|known| known.id == id);
-        if lives && self.gateway(id).is_none() {
-            self.begin(id, None)?;
+        let retention_ns = databases.iter().find(|known| known.id == id).and_then(|known| known.retention_ns);
+        match self.gateway(id) {
+            Some(gateway) => gateway.site().sessions().retain(retention_ns),
+            None if lives => self.begin(id, retention_ns, None)?,
+            None => {}
         }
         drop(databases);
         if lives { Ok(()) } else { self.end(id).map_err(|error| self.of_store(error)) }
@@ -468,6 +477,16 @@ impl Directory {
             None => Err(DatabaseError::Missing(name.into())),
             Some(row) if row.id < FIRST_FREE => Err(DatabaseError::Permanent(name.into())),
             Some(row) => Ok(DatabaseRow { dropped: true, ..row.clone() }),
+        })
+        .await
+    }
+
+    /// For how long a database keeps superseded versions, from now on on all nodes; none: as long as the nodes say.
+    pub async fn retain(&self, name: &str, retention: Option<Duration>) -> Result<(), DatabaseError> {
+        let retention_ns = retention.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.write(|databases| match databases.named(name) {
+            None => Err(DatabaseError::Missing(name.into())),
+            Some(row) => Ok(DatabaseRow { retention_ns, ..row.clone() }),
         })
         .await
     }

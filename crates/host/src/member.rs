@@ -329,6 +329,10 @@ impl Settles for MemberShard {
         self.world().readable().closed
     }
 
+    fn retention(&self) -> Option<Duration> {
+        self.world().sessions.retention()
+    }
+
     fn settled(&self) {
         self.world().bear();
     }

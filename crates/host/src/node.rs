@@ -452,6 +452,17 @@ impl Node {
         self.directory.change_members(database, members).await
     }
 
+    /// For how long a database keeps superseded versions; none: for as long as [`SettleOptions::history`] says.
+    pub async fn retain(&self, database: &str, retention: Option<Duration>) -> Result<(), DatabaseError> {
+        self.directory.retain(database, retention).await
+    }
+
+    /// For how long a database keeps superseded versions, if there is one of this name.
+    pub fn retention(&self, database: &str) -> Option<Duration> {
+        let (_, gateway) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
+        Some(gateway.site().sessions().retention().unwrap_or(self.options.settle.history))
+    }
+
     /// From a key on, a database's keys are another shard's. Comes back when that is agreed on and surely past.
     pub async fn split(&self, database: &str, key: Key) -> Result<(), DatabaseError> {
         self.directory.split(database, key).await

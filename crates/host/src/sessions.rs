@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
 
@@ -57,6 +58,8 @@ pub struct Sessions {
     members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
     routes: RwLock<Routes>,
     one_shard: AtomicBool,
+    /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
+    retention_ns: AtomicU64,
     /// Whom to ask: the first shard's, and the others'.
     leader: AtomicU32,
     leaders: RwLock<BTreeMap<ShardId, NodeId>>,
@@ -91,6 +94,7 @@ impl Sessions {
             members: RwLock::default(),
             routes: RwLock::default(),
             one_shard: AtomicBool::new(true),
+            retention_ns: AtomicU64::new(0),
             leader: AtomicU32::new(me.0),
             leaders: RwLock::default(),
             waiting: Mutex::default(),
@@ -104,6 +108,16 @@ impl Sessions {
     /// The database.
     pub fn database(&self) -> DatabaseId {
         self.database
+    }
+
+    /// For how long superseded versions are kept, if somebody says.
+    pub fn retention(&self) -> Option<Duration> {
+        Some(self.retention_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0).map(Duration::from_nanos)
+    }
+
+    /// Somebody says.
+    pub fn retain(&self, retention_ns: Option<u64>) {
+        self.retention_ns.store(retention_ns.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// What the node's machines share.

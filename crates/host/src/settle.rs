@@ -35,7 +35,7 @@ pub struct SettleOptions {
     pub checkpoint_bytes: usize,
     /// What goes into the store at once.
     pub batch_bytes: usize,
-    /// How long superseded versions can be read, and are kept.
+    /// How long superseded versions can be read, and are kept, where the database does not say.
     pub history: Duration,
 }
 
@@ -71,6 +71,8 @@ pub trait Settles: Send + Sync {
     fn space(&self) -> &Space;
     /// Everything at or below is installed here, and nothing more will appear.
     fn closed(&self) -> Timestamp;
+    /// For how long its superseded versions are kept, if its database says.
+    fn retention(&self) -> Option<Duration>;
     /// Something was settled.
     fn settled(&self);
     /// The store has been checkpointed with everything up to `applied`: lets the log go.
@@ -166,7 +168,8 @@ fn collect(
     settled_bytes: usize,
 ) -> Result<(), StoreError> {
     const PACE_BYTES: usize = 32 << 20;
-    let history_ns = u64::try_from(options.history.as_nanos()).unwrap_or(u64::MAX);
+    let history = shard.retention().unwrap_or(options.history);
+    let history_ns = u64::try_from(history.as_nanos()).unwrap_or(u64::MAX);
     let horizon = Timestamp::end_of(plumbing.clock.now().interval.earliest.saturating_sub(history_ns));
     let horizon = horizon.min(shard.closed());
     shard.space().collect(horizon, history_ns / 8, PACE_BYTES + 2 * settled_bytes).map(drop)

@@ -250,3 +250,44 @@ fn databases_are_created_kept_and_dropped() {
     block_on(node.create_database("shed")).unwrap();
     assert_eq!(get(&node.database("shed").unwrap(), "k"), None);
 }
+
+#[test]
+fn a_database_keeps_versions_for_as_long_as_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::open(small(folder.path())).unwrap();
+    block_on(node.create_database("lab")).unwrap();
+    let (here, there) = (node.database("meridian").unwrap(), node.database("lab").unwrap());
+    let old = [&here, &there].map(|database| {
+        let at = put(database, "k", "one");
+        put(database, "k", "two");
+        at
+    });
+    assert_eq!(node.retention("meridian"), Some(Duration::from_secs(600)));
+    assert!(matches!(block_on(node.retain("nowhere", None)), Err(DatabaseError::Missing(_))));
+    block_on(node.retain("meridian", Some(Duration::from_secs(1)))).unwrap();
+    assert_eq!(node.retention("meridian"), Some(Duration::from_secs(1)));
+    let read = |database: &Arc<dyn Database>, at| {
+        let mut transaction = begin(database, Mode::ReadOnly(ReadAt::Exact(at)));
+        block_on(transaction.get(&Key::from("k"), Lock::Shared))
+    };
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    let refused = loop {
+        put(&here, "another", "settles something");
+        match read(&here, old[0]) {
+            Err(failure) => break failure,
+            Ok(found) => assert_eq!(found, Some(Value::from("one")), "an error, never another answer"),
+        }
+        assert!(std::time::Instant::now() < end, "it is kept for ever");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(matches!(refused, Failure::BelowHorizon { .. }), "{refused:?}");
+    assert_eq!(read(&there, old[1]), Ok(Some(Value::from("one"))), "another database keeps its own");
+    assert_eq!(get(&here, "k").as_deref(), Some("two"));
+    drop((here, there));
+    drop(node);
+    let again = Node::open(small(folder.path())).unwrap();
+    assert_eq!(again.retention("meridian"), Some(Duration::from_secs(1)));
+    assert_eq!(again.retention("lab"), Some(Duration::from_secs(600)));
+    block_on(again.retain("meridian", None)).unwrap();
+    assert_eq!(again.retention("meridian"), Some(Duration::from_secs(600)));
+}

@@ -44,12 +44,17 @@ pub struct DatabaseRow {
     /// Dropped: the row stays so that the number is not given out again.
     #[n(4)]
     pub dropped: bool,
+    /// For how long superseded versions can be read, in nanoseconds; without it, for as long as the node says.
+    #[n(5)]
+    #[cbor(default)]
+    pub retention_ns: Option<u64>,
 }
 
 impl DatabaseRow {
     /// A database with one shard under the spanner recipe.
     pub fn new(id: DatabaseId, name: impl Into<String>) -> Self {
-        DatabaseRow { id, name: name.into(), protocol: "spanner".into(), shards: vec![ShardId(0)], dropped: false }
+        let (protocol, shards) = ("spanner".into(), vec![ShardId(0)]);
+        DatabaseRow { id, name: name.into(), protocol, shards, dropped: false, retention_ns: None }
     }
 
     /// The row's key in `system`.
@@ -91,8 +96,15 @@ impl Databases {
 
     /// Takes in a row. True if it says something new.
     pub fn learn(&mut self, row: DatabaseRow) -> bool {
+        let known = self.by_id.get(&row.id);
+        let row = match known {
+            // Those of birth are what they are; but for how long they keep versions.
+            Some(known) if row.id < FIRST_FREE => DatabaseRow { retention_ns: row.retention_ns, ..known.clone() },
+            None if row.id < FIRST_FREE => return false,
+            _ => row,
+        };
         // A number is never reused: what was dropped stays so, whatever older row is heard of later.
-        if row.id < FIRST_FREE || self.by_id.get(&row.id).is_some_and(|known| known.dropped || *known == row) {
+        if known.is_some_and(|known| known.dropped || *known == row) {
             return false;
         }
         self.by_id.insert(row.id, row);
@@ -150,5 +162,9 @@ mod tests {
         let mut databases = Databases::at_birth();
         assert!(!databases.learn(DatabaseRow { dropped: true, ..DatabaseRow::new(SYSTEM, "system") }));
         assert!(databases.named("system").is_some());
+        let kept = DatabaseRow { retention_ns: Some(7), dropped: true, ..DatabaseRow::new(MERIDIAN, "another") };
+        assert!(databases.learn(kept.clone()), "but for how long it keeps versions");
+        assert!(!databases.learn(kept));
+        assert_eq!(databases.named("meridian").and_then(|row| row.retention_ns), Some(7));
     }
 }

@@ -74,6 +74,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
             asked_at: NOW_NS,
             since: Index(0),
             witness: false,
+            lease_ns: 0,
         },
     };
     group.on_message(now, Address::replica(NodeId(2), DatabaseId(1), ShardId(0)), message, &mut out);

@@ -130,6 +130,9 @@ impl World {
             config.members = self.members_in(&self.members[at].stored);
         }
         (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (20 * MS, 100 * MS, 200 * MS);
+        if !self.moves {
+            config.lease_ns = (1 + at as u64 % 3) * 100 * MS; // A voter promises as much as the leader counts on.
+        }
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (300, 4, 600);
         let (now, seed) = (self.reading(at), self.rng.random());
         let member = &mut self.members[at];

@@ -5,8 +5,10 @@ use crate::datetime::{from_unix_ns, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
+use crate::parse::{AlterDatabase, RETENTION};
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
+use crate::settings;
 use crate::split;
 use crate::system::Surroundings;
 use crate::types::Type;
@@ -97,10 +99,13 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let rows = compiled.source.split.clone().unwrap_or_default();
             split::run(session, &alter.name, &rows).await
         }
-        Statement::CreateDatabase { db_name, .. } if compiled.source.members.is_some() => {
-            let around = outside(session, "ALTER DATABASE … MEMBERS").await?;
-            let members = compiled.source.members.clone().unwrap_or_default();
-            around.change_members(&names::relation(db_name)?, members).await?;
+        Statement::CreateDatabase { db_name, .. } if compiled.source.alter_database.is_some() => {
+            let (around, name) = (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
+            match compiled.source.alter_database.clone() {
+                Some(AlterDatabase::Members(members)) => around.change_members(&name, members).await?,
+                Some(AlterDatabase::Retention(retention)) => around.retain(&name, retention).await?,
+                None => {}
+            }
             done("ALTER DATABASE")
         }
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
@@ -251,6 +256,10 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     }
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
+    }
+    if name == RETENTION {
+        let kept = session.engine.surroundings().and_then(|around| around.retention(session.engine.name()));
+        return rows(vec![vec![kept.map_or(Datum::Null, |time| Datum::text(settings::shown(time)))]]);
     }
     let Some(value) = session.settings.get(&name) else {
         let mut error =

@@ -3,12 +3,14 @@
 use crate::datetime;
 use crate::error::{SqlError, state};
 use crate::names;
+use crate::settings::duration;
 use meridian_clock::{Interval, Timestamp};
 use meridian_txn::ReadAt;
 use sqlparser::ast::{self, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use std::time::Duration;
 
 /// So many operators may stand inside each other.
 const DEEPEST_EXPRESSION: usize = 120;
@@ -24,7 +26,16 @@ pub(crate) struct Parsed {
     /// What ALTER TABLE says behind SPLIT AT VALUES; then it says nothing else.
     pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
     /// What ALTER DATABASE says behind its name; the statement is a stand-in then.
-    pub(crate) members: Option<GroupMembers>,
+    pub(crate) alter_database: Option<AlterDatabase>,
+}
+
+/// What is to be different of a database.
+#[derive(Clone, Debug)]
+pub(crate) enum AlterDatabase {
+    /// Who is in its groups.
+    Members(GroupMembers),
+    /// For how long it keeps superseded versions; none: for as long as without a word.
+    Retention(Option<Duration>),
 }
 
 /// Which nodes are to be in a database's groups.
@@ -135,7 +146,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
     let split = cut_split(&mut tokens)?;
-    let members = cut_members(&mut tokens)?;
+    let alter_database = cut_alter_database(&mut tokens)?;
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
         // Every form of VACUUM is one statement here; the parser knows only another system's.
@@ -184,7 +195,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     if parser.peek_token().token != Token::EOF {
         return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
     }
-    Ok(Parsed { statement, as_of, protocol, split, members })
+    Ok(Parsed { statement, as_of, protocol, split, alter_database })
 }
 
 /// Expressions are trees walked by recursion: chains of operators, which the parser builds in a loop, are bounded here.
@@ -277,20 +288,60 @@ fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr
     Ok(Some(rows.into_iter().map(|row| row.content).collect()))
 }
 
-/// Cuts `MEMBERS (…) LEARNERS (…) WITNESSES (…)` from ALTER DATABASE, which the parser does not know, and leaves the database's name in a statement that it
-/// knows.
-fn cut_members(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<GroupMembers>, SqlError> {
+/// Cuts what ALTER DATABASE says, which the parser does not know, and leaves the database's name in a statement that it knows.
+fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDatabase>, SqlError> {
     let begins = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
-    if !begins(0, "alter") || !begins(1, "database") || !begins(3, "members") {
+    if !begins(0, "alter") || !begins(1, "database") {
         return Ok(None);
     }
-    let place = names::place(tokens[3].span.start);
+    let alter = if begins(3, "members") {
+        AlterDatabase::Members(members(&tokens[3..])?)
+    } else if (begins(3, "set") || begins(3, "reset")) && begins(4, RETENTION) {
+        AlterDatabase::Retention(retention(&tokens[3..])?)
+    } else {
+        return Ok(None);
+    };
+    tokens.truncate(3);
+    tokens[0].token = Token::make_keyword("create");
+    Ok(Some(alter))
+}
+
+/// The name that Cloud Spanner has for it.
+pub(crate) const RETENTION: &str = "version_retention_period";
+
+/// `SET version_retention_period = '1h'`, or `TO`; `RESET version_retention_period`.
+fn retention(tokens: &[TokenWithSpan]) -> Result<Option<Duration>, SqlError> {
+    const SECOND: Duration = Duration::from_secs(1);
+    const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
+    let wrong = |what: &str| {
+        SqlError::new(state::INVALID_PARAMETER, format!("version_retention_period: {what}"))
+            .hint("Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'.")
+            .at(names::place(tokens[1].span.start))
+    };
+    match tokens {
+        [reset, _] if is_word(reset, "reset") => Ok(None),
+        [set, _, sign, value] if is_word(set, "set") && (sign.token == Token::Eq || is_word(sign, "to")) => {
+            if is_word(value, "default") {
+                return Ok(None);
+            }
+            let Token::SingleQuotedString(text) = &value.token else { return Err(wrong("a duration is expected")) };
+            let time = duration(text).ok_or_else(|| wrong(&format!("'{text}' is no duration")))?;
+            let possible = (SECOND..=TEN_YEARS).contains(&time);
+            if possible { Ok(Some(time)) } else { Err(wrong(&format!("'{text}' is out of range"))) }
+        }
+        _ => Err(wrong("a duration is expected, and nothing behind it")),
+    }
+}
+
+/// `MEMBERS (…) LEARNERS (…) WITNESSES (…)`.
+fn members(tokens: &[TokenWithSpan]) -> Result<GroupMembers, SqlError> {
+    let place = names::place(tokens[0].span.start);
     let wrong = || {
         SqlError::new(state::SYNTAX, "MEMBERS takes numbers of nodes, then LEARNERS and WITNESSES may")
             .hint("For example: ALTER DATABASE lab MEMBERS (1, 2, 4) LEARNERS (5) WITNESSES (4)")
             .at(place)
     };
-    let (mut members, mut rest) = (GroupMembers::default(), &tokens[3..]);
+    let (mut members, mut rest) = (GroupMembers::default(), tokens);
     while let [word, open, list @ ..] = rest {
         let end = list.iter().position(|token| token.token == Token::RParen).ok_or_else(wrong)?;
         let nodes = match word {
@@ -311,9 +362,7 @@ fn cut_members(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<GroupMembers>, 
     if !rest.is_empty() {
         return Err(wrong());
     }
-    tokens.truncate(3);
-    tokens[0].token = Token::make_keyword("create");
-    Ok(Some(members))
+    Ok(members)
 }
 
 /// Cuts `AS OF SYSTEM TIME value` from the end.

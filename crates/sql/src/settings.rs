@@ -146,7 +146,7 @@ impl Settings {
 }
 
 /// A duration as SHOW prints it: in the largest unit of which it is a whole number.
-fn shown(duration: Duration) -> String {
+pub(crate) fn shown(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
     let ms = duration.as_millis();
     let unit = UNITS.iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
@@ -154,7 +154,7 @@ fn shown(duration: Duration) -> String {
 }
 
 /// A duration as SET takes it: a number with a unit, milliseconds without one.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().trim_matches('\'').trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;

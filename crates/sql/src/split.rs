@@ -28,7 +28,10 @@ pub(crate) async fn run(
         table.ok_or_else(|| SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist")))?;
     drop(txn);
     let keys: Result<Vec<Vec<u8>>, SqlError> = rows.iter().map(|row| split_key(&table, row)).collect();
-    for key in keys? {
+    let mut keys = keys?;
+    // From the end: all are split off from the same group, which leads already.
+    keys.sort_unstable_by(|one, other| other.cmp(one));
+    for key in keys {
         around.split(engine.name(), key).await?;
     }
     Ok(Response::Complete("ALTER TABLE".into()))

@@ -30,12 +30,15 @@ pub struct Options {
     /// How many clients.
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
-    /// Which: single (one node), replicated (three replicas), idle, flat.
+    /// Which: single (one node), replicated (three replicas), idle, groups (idle ones), flat.
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
     #[arg(long, default_value_t = 30)]
     minutes: u32,
+    /// How many groups `groups` makes on each of three nodes.
+    #[arg(long, default_value_t = 1_000)]
+    groups: u32,
     /// The command; built in release if this is not given.
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -107,8 +110,9 @@ pub fn run(options: &Options) -> Result<(), String> {
                 compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
             }
             "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1)?),
+            "groups" => groups(&mut report, options.groups, meridian(&binary, &folder.path().join("groups"), 3)?)?,
             "flat" => flat(&mut report, options, &binary, folder.path())?,
-            other => return Err(format!("--rows {other}: there are single, replicated, idle and flat")),
+            other => return Err(format!("--rows {other}: there are single, replicated, idle, groups and flat")),
         }
     }
     Ok(())
@@ -225,6 +229,33 @@ fn idle(report: &mut Report, server: Server) {
         (after.cpu_seconds - before.cpu_seconds) / WATCHED.as_secs_f64() * 100.0,
         after.resident_bytes as f64 / 1e6
     ));
+}
+
+/// What nodes with many groups cost that nobody asks.
+fn groups(report: &mut Report, groups: u32, server: Server) -> Result<(), String> {
+    const AT_ONCE: u32 = 100;
+    const SILENT_AFTER: Duration = Duration::from_secs(45);
+    const WATCHED: Duration = Duration::from_secs(20);
+    pgbench::sql(&server.target, "CREATE TABLE many (id int PRIMARY KEY)")?;
+    let began = Instant::now();
+    // From the end, so that all are split off from the same one.
+    for first in (1..groups).step_by(AT_ONCE as usize).collect::<Vec<_>>().into_iter().rev() {
+        let values: Vec<String> = (first..groups.min(first + AT_ONCE)).map(|id| format!("({id})")).collect();
+        pgbench::sql(&server.target, &format!("ALTER TABLE many SPLIT AT VALUES {}", values.join(", ")))?;
+        eprint!("\r{} of {groups} groups  ", groups - first);
+    }
+    eprintln!();
+    let split = began.elapsed().as_secs_f64() * 1e3 / f64::from(groups);
+    std::thread::sleep(SILENT_AFTER);
+    let (before, all) = (server.used(), 3.0 * WATCHED.as_secs_f64());
+    std::thread::sleep(WATCHED);
+    let after = server.used();
+    report.line(&format!(
+        "{groups} idle groups on each of three nodes: {:.2} % of a core and {:.0} MB of memory each; {split:.0} ms for each split",
+        (after.cpu_seconds - before.cpu_seconds) / all * 100.0,
+        after.resident_bytes as f64 / 3e6
+    ));
+    Ok(())
 }
 
 fn flat(

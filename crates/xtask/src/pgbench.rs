@@ -83,6 +83,16 @@ pub fn init(target: &Target, scale: u32) -> Result<(), String> {
     Err(format!("pgbench -i failed: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// Runs a statement by psql, PostgreSQL's shell.
+pub fn sql(target: &Target, statement: &str) -> Result<(), String> {
+    let mut psql = Command::new("psql");
+    psql.args(["-X", "-q", "-h", "127.0.0.1", "-p", &target.port.to_string(), "-U", &target.user]);
+    let output = psql.args(["-v", "ON_ERROR_STOP=1", "-c", statement, "postgres"]).output();
+    let output = output.map_err(|error| format!("cannot run psql: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("psql: {said}")) }
+}
+
 /// Runs a script. Its transaction log goes to a folder, sampled so that it stays small.
 pub fn run(target: &Target, script: Script, clients: u32, seconds: u32, folder: &Path) -> Result<Outcome, String> {
     let prefix = folder.join("transactions");

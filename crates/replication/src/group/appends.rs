@@ -8,7 +8,8 @@ impl Group {
     pub(super) fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
         let (last, (base, _)) = (self.log.last().0, self.log.base());
         let me = (self.term, self.commit, now.interval.earliest);
-        let (limit, window) = (self.config.max_append_bytes, self.config.max_inflight);
+        let (limit, window, lease_ns) =
+            (self.config.max_append_bytes, self.config.max_inflight, self.config.lease_ns);
         let (database, shard) = (self.config.database, self.config.shard);
         let (log, members, bare) = (&self.log, self.memberships.newest(), self.witness);
         let Role::Leader { followers, .. } = &mut self.role else { return };
@@ -21,7 +22,7 @@ impl Group {
                 let prev_index = prev;
                 out.send(
                     to,
-                    Message::Append { term, prev_index, prev_term, entries, commit, asked_at, since, witness },
+                    Message::Append { term, prev_index, prev_term, entries, commit, asked_at, since, witness, lease_ns },
                 );
             };
             if progress.next <= base && progress.snapshot.is_none() {
@@ -45,6 +46,7 @@ impl Group {
                         asked_at: me.2,
                         since,
                         witness,
+                        lease_ns,
                     };
                     out.send(to, out_of_band);
                 }
@@ -67,7 +69,8 @@ impl Group {
     }
 
     pub(super) fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
-        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, witness, .. } = append else {
+        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, witness, lease_ns, .. } = append
+        else {
             return;
         };
         if !self.stays(since, witness, out) {
@@ -78,7 +81,7 @@ impl Group {
         }
         self.heard_leader_at = Some(now.boot_ns);
         self.arm_election(now, out);
-        if self.promise(now, leader, out) || self.grant.is_some_and(|grant| grant.to == leader) {
+        if self.promise(now, leader, lease_ns, out) || self.grant.is_some_and(|grant| grant.to == leader) {
             self.ungranted = Some(asked_at);
         }
         let agrees = prev_index <= self.commit || self.log.term(prev_index) == Some(prev_term);

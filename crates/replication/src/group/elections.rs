@@ -97,7 +97,7 @@ impl Group {
             return;
         }
         out.arm(Timer::Heartbeat, now.boot_ns + self.config.heartbeat_ns);
-        self.promise(now, self.config.me, out);
+        self.promise(now, self.config.me, self.config.lease_ns, out);
         let lapsed = self.lease().is_some_and(|lease| lease.granted_until <= now.interval.earliest);
         let Role::Leader { followers, announced, woken_ns, .. } = &mut self.role else { return };
         // One that was silent has to be heard first.

@@ -206,6 +206,10 @@ pub enum Message {
         #[n(7)]
         #[cbor(default)]
         witness: bool,
+        /// How long a lease the leader counts on: the voter promises as much, whatever it would ask for itself.
+        #[n(8)]
+        #[cbor(default)]
+        lease_ns: u64,
     },
     /// The follower's log agrees with the leader's up to `matched`, and has it on disk.
     #[n(5)]

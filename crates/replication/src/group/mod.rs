@@ -311,7 +311,8 @@ pub struct Group {
 
 impl Group {
     /// A member, new or restored. Arms its first timers.
-    pub fn new(config: Config, seed: u64, restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
+    pub fn new(mut config: Config, seed: u64, restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
+        config.lease_ns = config.lease_ns.min(promises::LONGEST_LEASE_NS);
         let memberships = Memberships::new(config.members.clone());
         let since = config.members.contains(config.me).then(|| config.members.since(config.me));
         let mut group = Group {

@@ -4,6 +4,9 @@ use super::{Grant, Group, Index, Message, Record, Role, Waiting};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, Outbox, Reading};
 
+/// Nobody may count on a longer lease: it is so long that a group whose leader died is without one.
+pub(super) const LONGEST_LEASE_NS: u64 = 600_000_000_000;
+
 impl Group {
     pub(super) fn standing(&self, grant: Option<Grant>) -> Record {
         Record::Standing { term: self.term, voted_for: self.voted_for, grant }
@@ -27,16 +30,16 @@ impl Group {
     }
 
     /// Promises a lease to a leader. Returns whether the promise is on disk as far as it reaches (invariant 4).
-    pub(super) fn promise(&mut self, now: Reading, to: NodeId, out: &mut Outbox<Group>) -> bool {
-        if self.promised_to_another(now, to) {
+    pub(super) fn promise(&mut self, now: Reading, to: NodeId, lease_ns: u64, out: &mut Outbox<Group>) -> bool {
+        if self.promised_to_another(now, to) || lease_ns > LONGEST_LEASE_NS {
             return false;
         }
-        let until = now.interval.latest + self.config.lease_ns;
+        let until = now.interval.latest.saturating_add(lease_ns);
         let until = self.grant.filter(|grant| grant.to == to).map_or(until, |grant| grant.until.max(until));
         self.grant = Some(Grant { to, until });
         let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
         if !covers(&self.written_grant) {
-            self.written_grant = Some(Grant { to, until: until + self.config.lease_ns });
+            self.written_grant = Some(Grant { to, until: until.saturating_add(lease_ns) });
             if broken(Rule::PromiseNotLogged) {
                 self.durable_grant = self.written_grant;
             } else {

@@ -12,6 +12,7 @@ use meridian_txn::{Age, Future};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A transaction: the node where it began, and its number there.
 pub type TransactionName = (u32, u64);
@@ -54,6 +55,16 @@ pub trait Surroundings: Send + Sync {
     fn change_members<'a>(&'a self, database: &'a str, members: GroupMembers) -> Future<'a, Result<(), SqlError>> {
         let _ = (database, members);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … MEMBERS"))))
+    }
+    /// For how long a database keeps superseded versions; none: for as long as without a word.
+    fn retain<'a>(&'a self, database: &'a str, retention: Option<Duration>) -> Future<'a, Result<(), SqlError>> {
+        let _ = (database, retention);
+        Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … SET version_retention_period"))))
+    }
+    /// For how long a database keeps superseded versions, if that is known.
+    fn retention(&self, database: &str) -> Option<Duration> {
+        let _ = database;
+        None
     }
     /// A database's shards, as far as this node knows.
     fn shards(&self, database: &str) -> Vec<ShardFact> {
