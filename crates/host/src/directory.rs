@@ -207,12 +207,7 @@ impl Directory {
     }
 
     /// Brings a database's member to life.
-    fn begin(
-        &self,
-        id: DatabaseId,
-        retention_ns: Option<u64>,
-        watch: Option<member::Watch>,
-    ) -> Result<(), OpenError> {
+    fn begin(&self, id: DatabaseId, retention_ns: Option<u64>, watch: Option<member::Watch>) -> Result<(), OpenError> {
         let here = &self.here;
         let tasks = self.tasks.lock().clone();
         let lifecycle = Box::new(OfDatabase { database: id, directory: self.this.clone(), tasks });

@@ -25,6 +25,7 @@ mod outbox;
 pub mod planted;
 mod reading;
 pub mod sometimes;
+pub mod steps;
 
 pub use address::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 pub use outbox::{Effect, Outbox, Position};

@@ -40,7 +40,7 @@ pub use shrink::{is_wrong, shrink};
 pub use workload::Workload;
 
 use meridian_history::Transaction;
-use meridian_machine::{planted, sometimes};
+use meridian_machine::{planted, sometimes, steps};
 use std::collections::BTreeMap;
 
 /// What to run.
@@ -74,6 +74,8 @@ pub struct Options {
     pub splits: Option<u32>,
     /// How often a shard gets other members; without it, that is drawn too.
     pub moves: Option<u32>,
+    /// Nodes end where they take this step of the protocol ([`STEPS`]), a few times, before or after what it says to others.
+    pub kill_at: Option<&'static str>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
     /// Hears of what happens, a line each.
@@ -113,6 +115,7 @@ impl Options {
             favourite: None,
             strikes: None,
             profile: None,
+            kill_at: None,
             splits: None,
             moves: None,
             defect: None,
@@ -200,6 +203,40 @@ pub const SHOULD_MEET: &[&str] = &[
     "leadership is lost while a commit is being agreed on",
 ];
 
+/// The steps of the protocol, in each role, at which a node may end.
+pub const STEPS: &[&str] = &[
+    "candidate: asks for votes",
+    "candidate: is elected",
+    "coordinator: forgets",
+    "coordinator: has all votes",
+    "coordinator: its decision is agreed",
+    "coordinator: proposes its decision",
+    "coordinator: tells its decision",
+    "coordinator: waits for votes",
+    "leader: answers",
+    "leader: begins to serve",
+    "leader: falls silent",
+    "leader: its commit is agreed",
+    "leader: proposes a ceiling",
+    "leader: proposes a commit",
+    "leader: proposes a split",
+    "leader: proposes other members",
+    "member: a split is agreed",
+    "member: another's commit is agreed",
+    "member: another's prepare record is agreed",
+    "member: is removed",
+    "participant: asks for the outcome",
+    "participant: hears the outcome",
+    "participant: proposes to prepare",
+    "participant: the outcome is agreed",
+    "participant: votes",
+    "reader: lets go",
+    "reader: votes",
+    "session: asks one group to commit",
+    "session: asks several groups to commit",
+    "voter: gives its vote",
+];
+
 /// How many message delays each kind of transaction waits for, without faults.
 pub fn delays() -> Vec<(&'static str, u64)> {
     world::World::delays()
@@ -211,7 +248,9 @@ pub fn run(options: Options) -> Report {
     assert!(rule.is_none() || planted::POSSIBLE, "rules can be broken only where the feature `planted` is on");
     planted::plant(rule, options.defect.is_some());
     sometimes::count();
+    steps::watch(options.kill_at);
     let mut report = world::World::new(options).run();
+    steps::watch(None);
     planted::plant(None, false);
     report.reached = sometimes::reached();
     report

@@ -53,6 +53,10 @@ const MOVERS: u64 = 0x6d6f_7665_6d65_6e74;
 const IDLERS: u64 = 0x6964_6c65_6964_6c65;
 /// How long a shard is idle before its leader closes timestamps, and before it falls silent, where that is not drawn.
 const IDLE_AFTER: (u64, u64) = (8 * S, 20 * S);
+/// Tells the seed of who ends at a step from that of everything else.
+const KILLERS: u64 = 0x6b69_6c6c_6174_6974;
+/// So many nodes end at a step, one after the other.
+const KILLS: u32 = 6;
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
@@ -260,6 +264,9 @@ pub struct World {
     /// Draws what members shards are to have, and whether they are to have others at all: worlds whose members stay are what they were.
     movers: ChaCha8Rng,
     moves: bool,
+    /// Draws who ends at a step, and how many still do.
+    killers: ChaCha8Rng,
+    kills: u32,
     watch: watching::Watch,
     /// What sessions see while something is measured.
     measured: Profile,
@@ -374,6 +381,8 @@ impl World {
             shards_born: 0,
             movers,
             moves: false,
+            killers: ChaCha8Rng::seed_from_u64(options.seed ^ KILLERS),
+            kills: if options.kill_at.is_some() { KILLS } else { 0 },
             watch: watching::Watch::default(),
             measured: Profile::default(),
             injured: BTreeMap::new(),

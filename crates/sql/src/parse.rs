@@ -315,7 +315,9 @@ fn retention(tokens: &[TokenWithSpan]) -> Result<Option<Duration>, SqlError> {
     const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
     let wrong = |what: &str| {
         SqlError::new(state::INVALID_PARAMETER, format!("version_retention_period: {what}"))
-            .hint("Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'.")
+            .hint(
+                "Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'.",
+            )
             .at(names::place(tokens[1].span.start))
     };
     match tokens {

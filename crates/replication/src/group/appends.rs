@@ -8,8 +8,7 @@ impl Group {
     pub(super) fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
         let (last, (base, _)) = (self.log.last().0, self.log.base());
         let me = (self.term, self.commit, now.interval.earliest);
-        let (limit, window, lease_ns) =
-            (self.config.max_append_bytes, self.config.max_inflight, self.config.lease_ns);
+        let (limit, window, lease_ns) = (self.config.max_append_bytes, self.config.max_inflight, self.config.lease_ns);
         let (database, shard) = (self.config.database, self.config.shard);
         let (log, members, bare) = (&self.log, self.memberships.newest(), self.witness);
         let Role::Leader { followers, .. } = &mut self.role else { return };
@@ -22,7 +21,17 @@ impl Group {
                 let prev_index = prev;
                 out.send(
                     to,
-                    Message::Append { term, prev_index, prev_term, entries, commit, asked_at, since, witness, lease_ns },
+                    Message::Append {
+                        term,
+                        prev_index,
+                        prev_term,
+                        entries,
+                        commit,
+                        asked_at,
+                        since,
+                        witness,
+                        lease_ns,
+                    },
                 );
             };
             if progress.next <= base && progress.snapshot.is_none() {

@@ -8,7 +8,7 @@ use super::{
     Term, Waiting,
 };
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{NodeId, Outbox, Reading, sometimes};
+use meridian_machine::{NodeId, Outbox, Reading, sometimes, step};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Entries that a newcomer may lack when it becomes a voter.
@@ -121,6 +121,7 @@ impl Group {
         };
         let index = Index(self.log.last().0.0 + 1);
         assert_eq!(members.index(), index, "a step is taken where it was planned");
+        step!("leader: proposes other members");
         if members.is_joint() {
             // Who votes alone has no lease that ends; what counts is what was used of it.
             *leased_to = if reaches == u64::MAX { used } else { reaches };
@@ -209,6 +210,7 @@ impl Group {
     fn end(&mut self, index: Index, out: &mut Outbox<Group>) {
         if !self.gone {
             sometimes!("a member is removed from its group");
+            step!("member: is removed");
             self.gone = true;
             out.act(Event::Removed { index });
         }

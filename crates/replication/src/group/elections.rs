@@ -2,7 +2,7 @@
 
 use super::{Event, Group, Index, Message, Payload, Role, Term, Timer};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Health, NodeId, Outbox, Reading, sometimes};
+use meridian_machine::{Health, NodeId, Outbox, Reading, sometimes, step};
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,6 +64,7 @@ impl Group {
     pub(super) fn stand(&mut self, now: Reading, out: &mut Outbox<Group>) {
         self.term.0 += 1;
         self.voted_for = Some(self.config.me);
+        step!("candidate: asks for votes");
         self.role = Role::Candidate { votes: BTreeSet::new() };
         self.persist_standing(Some(self.config.me), out);
         let (last_index, last_term) = self.log.last();
@@ -78,11 +79,11 @@ impl Group {
         if last > self.commit {
             sometimes!("a new leader has entries of which it does not know whether they are agreed");
         }
+        step!("candidate: is elected");
         let (followers, first) = (BTreeMap::new(), Index(last.0 + 1));
         let (announced, abdicating, leased_to, began_ns) = (false, None, 0, now.boot_ns);
         let (quiescent, woken_ns) = (false, 0);
-        self.role =
-            Role::Leader { followers, first, announced, abdicating, leased_to, began_ns, quiescent, woken_ns };
+        self.role = Role::Leader { followers, first, announced, abdicating, leased_to, began_ns, quiescent, woken_ns };
         self.follow_members();
         self.leader = Some(self.config.me);
         self.s_max = 0;

@@ -41,7 +41,7 @@ use entries::Entries;
 use membership::Memberships;
 pub use membership::{ChangeError, Membership, Roster};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId};
+use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, step};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Term};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -653,6 +653,7 @@ impl Machine for Group {
                     && !self.promised_to_another(now, from)
                     && self.up_to_date(last_index, last_term);
                 if granted {
+                    step!("voter: gives its vote");
                     self.voted_for = Some(from);
                     self.arm_election(now, out);
                     self.persist_standing(Some(from), out);

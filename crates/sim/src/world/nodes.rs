@@ -134,7 +134,7 @@ impl World {
     pub(super) fn perform(&mut self, node: usize, shard: ShardId) {
         let Some(member) = self.member(node, shard) else { return };
         let effects: Vec<_> = member.out.drain().collect();
-        if effects.is_empty() {
+        if self.ends_at_step(node) || effects.is_empty() {
             return;
         }
         // Now and then a node stops between a step and what it asked for: more often when it has just looked at its lease.

@@ -89,6 +89,9 @@ impl World {
             there.attempt = None;
             self.record(client);
         }
+        if self.ends_at_step(node) {
+            return;
+        }
         self.grant(node);
         self.watch_sessions(node);
         let damage = self.nodes[node].life.as_ref().and_then(|life| life.desk.damage());

@@ -4,6 +4,7 @@ use super::{Event, HAND_OVER_PATIENCE, LIE, MS, Whom, World};
 use crate::Defect;
 use crate::faults::Fault;
 use crate::world::injuries::Part;
+use meridian_machine::steps;
 use rand::Rng;
 
 impl World {
@@ -163,6 +164,7 @@ impl World {
 
     /// No fault strikes any more, and what struck is repaired.
     pub(super) fn quiet(&mut self) {
+        self.kills = 0;
         self.faulty = false;
         self.network.heal();
         for node in 0..self.nodes.len() {
@@ -174,5 +176,22 @@ impl World {
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
         }
         self.reach();
+    }
+
+    /// A node has taken the step at which nodes end here: now and then one does. Says whether it has.
+    pub(super) fn ends_at_step(&mut self, node: usize) -> bool {
+        if !steps::taken() || self.kills == 0 || self.nodes[node].life.is_none() || self.killers.random_bool(0.7) {
+            return false;
+        }
+        self.kills -= 1;
+        *self.struck.entry("ended at a step").or_default() += 1;
+        let for_ns = self.killers.random_range(MS..4_000 * MS);
+        if self.killers.random_bool(0.5) {
+            // What it says leaves, what it writes is being written.
+            self.push(0, Some(Whom { node, life: None }), Event::Crash { for_ns });
+            return false;
+        }
+        self.crash(node, for_ns);
+        true
     }
 }

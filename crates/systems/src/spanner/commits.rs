@@ -6,7 +6,7 @@ use super::two_phase::RESOLVE_NS;
 use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Outbox, always, sometimes};
+use meridian_machine::{Outbox, always, sometimes, step};
 use meridian_mvcc::{Write, local};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
@@ -62,6 +62,11 @@ impl Replica {
                 }
                 _ => self.record_of(&pending, at),
             };
+            match (&pending.request.ask, &pending.votes) {
+                (Ask::Prepare { .. }, _) => step!("participant: proposes to prepare"),
+                (_, Some(_)) => step!("coordinator: proposes its decision"),
+                (_, None) => step!("leader: proposes a commit"),
+            }
             match self.propose(&agreed.expect("only commits and prepares are ready")) {
                 Some(index) => drop(self.agreeing.insert(index, pending)),
                 None => self.ready.push_front(pending),
@@ -112,6 +117,10 @@ impl Replica {
                 out.act(install(at, writes, false));
                 self.remember(transaction, at, entry.term);
                 let pending = self.agreeing.remove(&entry.index);
+                match pending {
+                    Some(_) => step!("leader: its commit is agreed"),
+                    None => step!("member: another's commit is agreed"),
+                }
                 let drawn_ns = pending.as_ref().map_or(now.boot_ns, |pending| pending.drawn_ns);
                 let votes = pending.as_ref().and_then(|pending| pending.votes.clone());
                 let asked = pending.map(|pending| (pending.from, pending.request.id));
@@ -210,6 +219,7 @@ impl Replica {
             let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
+                step!("leader: answers");
                 always!(now.interval.after(at.nanos), "I3: commit wait");
                 let spent = Spent {
                     replication_ns: agreed_ns.saturating_sub(drawn_ns),
@@ -217,7 +227,10 @@ impl Replica {
                 };
                 answers.push((from, Reply::Committed { id, at, spent }));
             }
-            votes.iter().for_each(|votes| self.tell_outcome(transaction, Some(at), votes, out));
+            if let Some(votes) = &votes {
+                step!("coordinator: tells its decision");
+                self.tell_outcome(transaction, Some(at), votes, out);
+            }
             self.live.remove(&transaction);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
@@ -230,6 +243,7 @@ impl Replica {
         let inherited = self.agreed.max(self.ceiling);
         let passed = broken(Rule::IssuerBelowLog) || now.interval.after(inherited.nanos);
         if self.group.is_leader() && !self.serving && self.passing.is_empty() && passed {
+            step!("leader: begins to serve");
             self.serving = true;
             self.visible = self.agreed;
             self.take_up_prepared(now);

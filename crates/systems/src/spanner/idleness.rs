@@ -12,7 +12,7 @@
 
 use super::replica::{Replica, Timer};
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Outbox, sometimes};
+use meridian_machine::{Outbox, sometimes, step};
 use meridian_replication::group;
 
 /// What a member is told at its birth.
@@ -80,6 +80,7 @@ impl Replica {
         let unasked = now.boot_ns >= self.idleness.asked_ns + self.idleness.quiesce_ns;
         if unasked && self.is_at_rest() && self.with_group(now, out, |group, out| group.quiesce(now, out)) {
             sometimes!("a shard that nobody asks falls silent");
+            step!("leader: falls silent");
         } else if now.interval.earliest >= self.shown.nanos.saturating_add(self.idleness.min_next_ns) {
             self.idleness.closing = Some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
         }

@@ -14,7 +14,7 @@ use super::commits::LEASE_SOON_NS;
 use super::replica::{Effect, Message, Replica, Serve};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, Outbox, sometimes};
+use meridian_machine::{Address, Outbox, sometimes, step};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::{Ask, Footing, Reply, Request};
 
@@ -105,6 +105,7 @@ impl Replica {
         }
         let nanos = wanted.max((now.interval.latest + AHEAD_NS).min(end));
         if let Some(at) = self.draw_one(now) {
+            step!("leader: proposes a ceiling");
             let through = Some(Timestamp::end_of(nanos));
             self.raising = self.propose(&Agreed::Ceiling { at, through }).is_some();
         }

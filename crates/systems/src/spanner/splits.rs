@@ -12,7 +12,7 @@
 use super::Agreed;
 use super::replica::{Message, Passing, Replica, Timer};
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Address, Outbox, ShardId, sometimes};
+use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Key;
 use meridian_placement::FIRST_SHARD;
 use meridian_txn::Conflict;
@@ -103,6 +103,7 @@ impl Replica {
         let Some(at) = self.draw_one(now) else { return };
         let Some(splitting) = &mut self.splitting else { return };
         let (key, shard) = (splitting.key.clone(), splitting.shard);
+        step!("leader: proposes a split");
         splitting.proposed = true;
         let members = Some(self.group.membership().of_child());
         if self.propose(&Agreed::Split { at, key, shard, members }).is_none() {
@@ -112,6 +113,7 @@ impl Replica {
 
     /// A split is agreed: whoever leads says so once its timestamp has passed.
     pub(super) fn on_split_agreed(&mut self, now: Reading, at: Timestamp, out: &mut Outbox<Replica>) {
+        step!("member: a split is agreed");
         let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
         self.passing.push_back(Passing { at, transaction, asked: Some(asked), drawn_ns, agreed_ns, votes: None });

@@ -13,7 +13,7 @@ use super::replica::{Message, Pending, Replica};
 use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
+use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_txn::locking::{Ask, Between, Reply, Seat, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
@@ -85,6 +85,7 @@ impl Replica {
         let votes = Collected { prepared, readers, above: Timestamp::ZERO, below: Timestamp::MAX };
         let wounded = self.locks.collecting(who);
         let early = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+        step!("coordinator: waits for votes");
         self.collecting.insert(who, Collecting { pending, missing, votes });
         for (shard, node, vote) in early {
             sometimes!("a vote comes before the commit");
@@ -128,6 +129,7 @@ impl Replica {
             if !broken(Rule::CommitBelowPrepare) {
                 self.issuer.observe(votes.above);
             }
+            step!("coordinator: has all votes");
             self.locks.committing(who);
             pending.votes = Some(votes);
             self.ready.push_back(pending);
@@ -185,6 +187,7 @@ impl Replica {
         if participants.is_empty() {
             return None;
         }
+        step!("coordinator: its decision is agreed");
         let decision = Decision { at, participants };
         let row = Rows::of_decision(self.shard, who, Some(&decision));
         self.debts.insert(who, Debt::new(decision));
@@ -281,8 +284,11 @@ impl Replica {
         if let Some(Pending { from, request, .. }) = pending
             && let Ask::Prepare { coordinator, .. } = request.ask
         {
+            step!("participant: votes");
             self.vote(who, coordinator, Vote::Prepared { at: record.at }, out);
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
+        } else {
+            step!("member: another's prepare record is agreed");
         }
         self.prepared.insert(who, InDoubt::new(record));
         row
@@ -303,6 +309,7 @@ impl Replica {
         for Pending { from, request, .. } in std::mem::take(&mut self.would_vote) {
             let Ask::Prepare { coordinator, .. } = request.ask else { unreachable!("only that is prepared") };
             sometimes!("a shard that was only read votes");
+            step!("reader: votes");
             self.vote(request.transaction, coordinator, Vote::Read { through: self.agreed, below }, out);
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
             self.readers.insert(request.transaction, below);
@@ -323,6 +330,7 @@ impl Replica {
 
     /// From now on nothing is issued at or below `above`.
     fn let_reader_go(&mut self, now: Reading, who: TransactionId, above: Option<Timestamp>, out: &mut Outbox<Replica>) {
+        step!("reader: lets go");
         self.issuer.observe(above.unwrap_or_default());
         self.readers.remove(&who);
         self.live.remove(&who);
@@ -338,6 +346,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> Option<(Timestamp, Vec<Write>)> {
         let InDoubt { record, told_by, .. } = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
+        step!("participant: the outcome is agreed");
         let mut writes = if at.is_some() { record.writes } else { Vec::new() };
         writes.push(Rows::of_prepared(self.shard, who, None));
         if let Some(to) = told_by {
@@ -450,6 +459,7 @@ impl Replica {
             }
             doubt.told_by = Some(from);
             if !std::mem::replace(&mut doubt.ending, true) {
+                step!("participant: hears the outcome");
                 self.issuer.observe(at.unwrap_or_default());
                 self.propose(&Agreed::Outcome { transaction: who, at });
             }
@@ -506,6 +516,7 @@ impl Replica {
                 continue;
             }
             sometimes!("a participant asks what became of a transaction");
+            step!("participant: asks for the outcome");
             let vote = Vote::Prepared { at: doubt.record.at };
             said.push((doubt.record.coordinator, Between::Vote { transaction: *who, shard: self.shard, vote }));
         }
@@ -524,6 +535,7 @@ impl Replica {
         if !transactions.is_empty()
             && let Some(at) = self.draw_one(now)
         {
+            step!("coordinator: forgets");
             self.propose(&Agreed::Forget { at, transactions });
         }
     }

@@ -17,7 +17,7 @@ use super::gateway::{PAUSE_NS, Part, Session, TRIES};
 use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Seat, Site, Spent};
 use crate::{Conflict, Failure, Lock, Outcome};
 use futures::future::{Either, join_all, select};
-use meridian_machine::{NodeId, ShardId, sometimes};
+use meridian_machine::{NodeId, ShardId, sometimes, step};
 use meridian_mvcc::{Key, KeyRange, Write};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -81,9 +81,11 @@ impl<S: Site> Session<S> {
         let mut shares: BTreeMap<ShardId, Share> = shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
         let own = shares.remove(&coordinator).expect("it is one of them");
         if shares.is_empty() {
+            step!("session: asks one group to commit");
             return self.commit_at(own, Vec::new()).await;
         }
         sometimes!("a transaction commits in two phases");
+        step!("session: asks several groups to commit");
         let (seat, participants) = (own.seat, shares.keys().copied().collect());
         let others: Vec<(Seat, Option<Footing>)> = shares.values().map(|share| (share.seat, share.footing)).collect();
         let coordinator = (seat, own.footing);
