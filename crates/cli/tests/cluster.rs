@@ -76,6 +76,11 @@ fn money_moves_between_groups_whoever_is_killed() {
     sql(cluster.node(1), "alter table account split at values (10)"); // It is so already.
     let shards = sql(cluster.node(1), "select shard from meridian.shards");
     assert!(shards.contains("(3 rows)"), "{shards}");
+    let committed = |at: usize| {
+        sql(cluster.node(at), "select id, meridian_commit_timestamp from account where id in (5, 25) order by id")
+    };
+    assert!(committed(0).contains("+00"), "{}", committed(0));
+    assert_eq!((committed(0), committed(1)), (committed(1), committed(2)), "whoever leads");
     let transfer = |node: &Started, from: u32, to: u32| {
         let commands = format!(
             "begin; update account set balance = balance - 1 where id = {from}; \

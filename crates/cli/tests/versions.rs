@@ -44,3 +44,53 @@ async fn a_database_says_for_how_long_it_keeps_versions() {
         assert!(told.message().contains(words), "{wrong}: {told:?}");
     }
 }
+
+async fn rows(client: &Client, query: &str) -> Vec<Vec<Option<String>>> {
+    let rows = client.simple_query(query).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    let row = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()),
+        _ => None,
+    };
+    rows.iter().filter_map(row).collect()
+}
+
+async fn one(client: &Client, query: &str) -> Option<String> {
+    let rows = rows(client, query).await;
+    assert_eq!((rows.len(), rows[0].len()), (1, 1), "{query}: {rows:?}");
+    rows[0][0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_tell_when_they_were_committed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (client, connection) = tokio_postgres::connect(&server.url, NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    let run = async |statement: &str| client.batch_execute(statement).await.expect(statement);
+    run("CREATE TABLE note (id int PRIMARY KEY, tag text, words text); CREATE INDEX ON note (tag)").await;
+    let mut committed = Vec::new();
+    for id in 1..=4 {
+        run(&format!("INSERT INTO note VALUES ({id}, 't{id}', 'first')")).await;
+        committed.push(one(&client, "SHOW spanner.commit_timestamp").await);
+    }
+    run("ALTER TABLE note SPLIT AT VALUES (3)").await;
+    run("UPDATE note SET words = 'second' WHERE id = 2").await;
+    committed[1] = one(&client, "SHOW spanner.commit_timestamp").await;
+    let of = |id: usize| vec![Some(id.to_string()), committed[id - 1].clone()];
+    let newest_last = "SELECT id, meridian_commit_timestamp FROM note ORDER BY meridian_commit_timestamp";
+    assert_eq!(rows(&client, newest_last).await, [of(1), of(3), of(4), of(2)]);
+    for place in ["WHERE id = 3", "WHERE tag = 't3'", "WHERE id IN (3)", "AS n WHERE n.id > 2 LIMIT 1"] {
+        let query = format!("SELECT id, meridian_commit_timestamp FROM note {place}");
+        assert_eq!(rows(&client, &query).await, [of(3)], "{query}");
+    }
+    let since = committed[3].as_deref().expect("it was committed");
+    let later = format!("SELECT count(*) FROM note WHERE meridian_commit_timestamp > '{since}'");
+    assert_eq!(one(&client, &later).await.as_deref(), Some("1"));
+    assert_eq!(rows(&client, "SELECT * FROM note WHERE id = 1").await[0].len(), 3, "it is no column of its own");
+    run("BEGIN; UPDATE note SET words = 'third' WHERE id = 1").await;
+    let own = rows(&client, "SELECT id, meridian_commit_timestamp FROM note WHERE id IN (1, 3)").await;
+    assert_eq!(own, [vec![Some("1".into()), None], of(3)], "what is not committed has no timestamp");
+    run("ROLLBACK").await;
+    let refused = client.batch_execute("UPDATE note SET meridian_commit_timestamp = now()").await;
+    assert_eq!(refused.expect_err("nobody sets it").code().map(|code| code.code()), Some("42703"));
+}

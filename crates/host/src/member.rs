@@ -306,7 +306,10 @@ impl MemberHome {
         let Serve { reply_to: to, id, footing, at, .. } = what;
         let found = self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES);
         let reply = match found {
-            Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
+            Ok(chunk) => {
+                let committed_at = if what.versions { chunk.at } else { Vec::new() };
+                Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest, committed_at }
+            }
             Err(error) => {
                 self.heed(&error);
                 tracing::warn!(%error, "refused a read for another node");

@@ -277,7 +277,7 @@ impl Sessions {
 
     /// Whether a node can be asked, and can answer.
     pub fn reaches(&self, node: NodeId) -> bool {
-        node == self.me || self.peers.get().is_some_and(|peers| peers.connected().contains(&node))
+        node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
     }
 
     // ------------------------------------------------------------------------------------------------------ questions

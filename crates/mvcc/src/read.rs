@@ -19,6 +19,8 @@ use meridian_clock::Timestamp;
 pub struct Chunk {
     /// Keys and values in order.
     pub rows: Vec<(Key, Value)>,
+    /// When each of them was committed, in the same order.
+    pub at: Vec<Timestamp>,
     /// What is left to scan; `None` when the range is exhausted. There may be something left although there are no rows.
     pub rest: Option<KeyRange>,
 }
@@ -63,8 +65,9 @@ pub fn scan(
     if let Some(key) = range.as_point() {
         // What most statements ask for; what is young enough is found without the store.
         let found = read(recent, store, space, key, at)?;
-        let rows = found.and_then(|version| Some((key.clone(), version.value?))).into_iter().collect();
-        return Ok(Chunk { rows, rest: None });
+        let live = found.and_then(|version| Some((version.at, version.value?)));
+        let (at, rows) = live.into_iter().map(|(at, value)| (at, (key.clone(), value))).unzip();
+        return Ok(Chunk { rows, at, rest: None });
     }
     let limit_rows = limit_rows.max(1);
     let (young, young_rest) = recent.scan(range, at, reverse, limit_rows, limit_bytes);
@@ -88,6 +91,7 @@ pub fn scan(
         }
         bytes += key.len() + value.len();
         chunk.rows.push((key, value));
+        chunk.at.push(version.at);
     }
     // The rests begin at different keys of the same range: the larger one holds all that is unknown.
     chunk.rest = match known {

@@ -11,6 +11,7 @@ use crate::expr::{Arith, Compare, Expr};
 use crate::function::{self, Function};
 use crate::names;
 use crate::select::Grouping;
+use crate::system;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use std::sync::Arc;
@@ -44,11 +45,16 @@ pub(crate) struct Binder {
     pub(crate) params: Vec<Option<Type>>,
     /// Set while outputs of a grouped query are bound.
     pub(crate) grouping: Option<Grouping>,
+    /// Whether rows may tell when they were committed.
+    pub(crate) versions: bool,
 }
+
+/// A column that every table has and `*` leaves out: when the row was committed, NULL for what the transaction itself wrote. It stands behind the others.
+pub(crate) const COMMIT_TIMESTAMP: &str = "meridian_commit_timestamp";
 
 impl Binder {
     pub(crate) fn new(declared: &[Option<Type>]) -> Self {
-        Binder { relations: Vec::new(), params: declared.to_vec(), grouping: None }
+        Binder { relations: Vec::new(), params: declared.to_vec(), grouping: None, versions: false }
     }
 
     /// Adds a table; its columns follow those of the tables before it.
@@ -77,6 +83,12 @@ impl Binder {
                 let ty = relation.table.columns[column].ty;
                 found = Some(Typed::of(Expr::Column(relation.offset + column), ty));
             }
+        }
+        if let (None, true, COMMIT_TIMESTAMP, [only]) = (&found, self.versions, &*name, &*self.relations)
+            && qualifier.is_none_or(|qualifier| qualifier == only.alias)
+            && !system::is_system(only.table.id)
+        {
+            found = Some(Typed::of(Expr::Column(only.table.columns.len()), Type::TimestampTz));
         }
         if let Some(found) = found {
             let Some(grouping) = &self.grouping else { return Ok(found) };

@@ -157,6 +157,7 @@ pub(crate) async fn compile(
         Statement::Query(query) => match select::source(query) {
             Some(from) => {
                 let mut binder = Binder::new(&declared);
+                binder.versions = true;
                 if let Some((name, alias)) = from {
                     let table = table(engine, txn, clean, name).await?;
                     tables.push((table.id, table.version));

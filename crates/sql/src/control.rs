@@ -1,7 +1,7 @@
 //! Statements about the session: transaction control, SET, SHOW.
 
 use crate::compile::Compiled;
-use crate::datetime::{from_unix_ns, timestamp_to_text};
+use crate::datetime::{self, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
@@ -215,10 +215,12 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
 /// As in Cloud Spanner: when this session's newest transaction that wrote was committed.
 const COMMIT_TIMESTAMP: &str = "spanner.commit_timestamp";
 
-/// A timestamp in microseconds, rounded up: a state of that time has the commit in it.
+/// A commit's timestamp as text.
 fn shown(at: Timestamp) -> Datum {
     let mut text = String::new();
-    timestamp_to_text(from_unix_ns(at.nanos.saturating_add(999)), true, &mut text);
+    if let Datum::TimestampTz(micros) = datetime::committed(at) {
+        timestamp_to_text(micros, true, &mut text);
+    }
     Datum::text(text)
 }
 

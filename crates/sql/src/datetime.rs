@@ -1,13 +1,20 @@
 //! Days and microseconds since 2000-01-01, PostgreSQL's epoch, to text and back (ISO style, years 1 to 9999 and beyond as chrono has them).
 
+use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
+use meridian_clock::Timestamp;
 
 /// Microseconds of a day.
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 /// Seconds from the Unix epoch to PostgreSQL's.
 pub(crate) const EPOCH_S: i64 = 946_684_800;
 const EPOCH_DAY: i32 = 730_120;
+
+/// When something was committed, in microseconds, rounded up: a state of that time has the commit in it.
+pub(crate) fn committed(at: Timestamp) -> Datum {
+    Datum::TimestampTz(from_unix_ns(at.nanos.saturating_add(999)))
+}
 
 /// PostgreSQL microseconds of Unix nanoseconds.
 pub(crate) fn from_unix_ns(ns: u64) -> i64 {

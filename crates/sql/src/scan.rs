@@ -1,6 +1,7 @@
 //! Rows of one table, chunk by chunk, through a primary key or a secondary index.
 
 use crate::catalog::Table;
+use crate::datetime;
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr, Facts, Scope};
@@ -8,7 +9,8 @@ use crate::kv;
 use crate::plan::{Access, Target};
 use crate::row;
 use crate::system;
-use meridian_mvcc::Key;
+use meridian_clock::Timestamp;
+use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Lock, Transaction};
 use std::collections::VecDeque;
 
@@ -59,21 +61,25 @@ impl Cursor {
             let found = |row| Found { key: kv::to_key(Vec::new()), row };
             return Ok(self.made.drain(..count).map(found).collect());
         }
+        let shows = shows_versions(table, wanted);
+        if shows {
+            txn.show_versions();
+        }
         let mut found = Vec::new();
         while found.is_empty() {
             let Some(target) = self.targets.pop_front() else { break };
             match target {
                 Target::Point(key) => {
-                    if let Some(value) = txn.get(&key, lock).await? {
-                        self.take(txn, table, wanted, lock, key, &value, &mut found).await?;
+                    if let Some((value, at)) = get(txn, &key, lock, shows).await? {
+                        self.take(txn, table, wanted, lock, (key, &value, at), &mut found).await?;
                     }
                     // Many points make one chunk.
                     while found.len() < limit_rows
                         && let Some(Target::Point(_)) = self.targets.front()
                         && let Some(Target::Point(key)) = self.targets.pop_front()
                     {
-                        if let Some(value) = txn.get(&key, lock).await? {
-                            self.take(txn, table, wanted, lock, key, &value, &mut found).await?;
+                        if let Some((value, at)) = get(txn, &key, lock, shows).await? {
+                            self.take(txn, table, wanted, lock, (key, &value, at), &mut found).await?;
                         }
                     }
                 }
@@ -83,8 +89,10 @@ impl Cursor {
                         self.targets.push_front(Target::Range(rest));
                     }
                     found.reserve(chunk.rows.len());
+                    let mut committed = chunk.at.into_iter();
                     for (key, value) in chunk.rows {
-                        self.take(txn, table, wanted, lock, key, &value, &mut found).await?;
+                        let at = committed.next().flatten();
+                        self.take(txn, table, wanted, lock, (key, &value, at), &mut found).await?;
                     }
                 }
             }
@@ -93,37 +101,59 @@ impl Cursor {
     }
 
     /// Turns an entry into a row, through the primary key when it is an index's.
-    #[allow(clippy::too_many_arguments)]
     async fn take(
         &self,
         txn: &mut dyn Transaction,
         table: &Table,
         wanted: &[bool],
         lock: Lock,
-        key: Key,
-        value: &[u8],
+        (key, value, at): (Key, &[u8], Option<Timestamp>),
         found: &mut Vec<Found>,
     ) -> Result<(), SqlError> {
-        let (key, behind) = match self.index {
-            None => (key, None),
+        let shows = shows_versions(table, wanted);
+        let (key, at, behind) = match self.index {
+            None => (key, at, None),
             Some(_) => {
                 let mut bytes = kv::storage_prefix(table.storage);
                 bytes.extend(value);
                 let key = kv::to_key(bytes);
-                let Some(value) = txn.get(&key, lock).await? else {
+                let Some((value, at)) = get(txn, &key, lock, shows).await? else {
                     return Err(SqlError::corrupted(format!(
                         "an index of \"{}\" names a row that is not there",
                         table.name
                     )));
                 };
-                (key, Some(value))
+                (key, at, Some(value))
             }
         };
         let value = behind.as_deref().unwrap_or(value);
-        let row = row::decode(table, &key[kv::PREFIX.min(key.len())..], value, wanted)?;
+        let mut row = row::decode(table, &key[kv::PREFIX.min(key.len())..], value, wanted)?;
+        if shows {
+            row.push(at.map_or(Datum::Null, datetime::committed));
+        }
         found.push(Found { key, row });
         Ok(())
     }
+}
+
+/// Whether rows are to tell, behind their columns, when they were committed.
+fn shows_versions(table: &Table, wanted: &[bool]) -> bool {
+    wanted.get(table.columns.len()) == Some(&true)
+}
+
+/// A key's value, and when it was committed if that is to be shown.
+async fn get(
+    txn: &mut dyn Transaction,
+    key: &Key,
+    lock: Lock,
+    shows: bool,
+) -> Result<Option<(Value, Option<Timestamp>)>, SqlError> {
+    if !shows {
+        return Ok(txn.get(key, lock).await?.map(|value| (value, None)));
+    }
+    let chunk = txn.scan(&KeyRange::point(key.clone()), lock, false, 1).await?;
+    let at = chunk.at.into_iter().next().flatten();
+    Ok(chunk.rows.into_iter().next().map(|(_, value)| (value, at)))
 }
 
 /// A column compared with constants, for an analytical engine's scan. The constants order as the column's values do.

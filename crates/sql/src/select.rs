@@ -100,7 +100,9 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(V
         };
         let bound = binder.bind_free(expr)?;
         let mut column = Column::new(alias.unwrap_or_else(|| heading(expr)), bound.ty.unwrap_or(Type::Text));
-        if let (Expr::Column(at), None, Some(relation)) = (&bound.expr, &binder.grouping, binder.relations.first()) {
+        if let (Expr::Column(at), None, Some(relation)) = (&bound.expr, &binder.grouping, binder.relations.first())
+            && *at < relation.table.columns.len()
+        {
             (column.table, column.number) = (relation.table.id, *at as i16 + 1);
         }
         outputs.push(bound.expr);
@@ -184,7 +186,8 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         .take()
         .map(|grouping| (grouping.keys.into_iter().map(|(_, key)| key.expr).collect::<Vec<_>>(), grouping.aggregates));
 
-    let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len())];
+    // Behind the columns: when the row was committed.
+    let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len() + 1)];
     filter.iter().for_each(|expr| expr.mark(&mut wanted));
     match &groups {
         Some((keys, aggregates)) => {

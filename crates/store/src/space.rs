@@ -395,7 +395,10 @@ impl Space {
             meridian_mvcc::scan(&self.recent, &*self.store, id, range, at, reverse, limit_rows, limit_bytes)?;
         // A scan may have got into them: it goes on behind what was full of them.
         if local::all().end.is_none_or(|end| range.start < end) {
-            found.rows.retain(|(key, _)| !local::is(key)); // What shards keep for themselves nobody else reads.
+            // What shards keep for themselves nobody else reads.
+            let mut kept = found.rows.iter().map(|(key, _)| !local::is(key));
+            found.at.retain(|_| kept.next() == Some(true));
+            found.rows.retain(|(key, _)| !local::is(key));
         }
         if self.bounds.read().contains_range(range) { Ok(found) } else { Err(StoreError::Elsewhere) }
     }

@@ -125,7 +125,14 @@ impl Node {
                         }
                     }
                     Do::Do(Effect::Serve(Serve { id, footing, at, .. })) => {
-                        self.said.push(Reply::Rows { id, footing, at, rows: Vec::new(), rest: None });
+                        self.said.push(Reply::Rows {
+                            id,
+                            footing,
+                            at,
+                            rows: Vec::new(),
+                            rest: None,
+                            committed_at: Vec::new(),
+                        });
                     }
                     _ => {}
                 }
@@ -173,7 +180,14 @@ impl Node {
     /// Reads a key under a lock and says what that lock stands on.
     fn read(&mut self, number: u64, key: &str) -> Footing {
         let range = KeyRange::point(Key::from(key));
-        let read = Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1, application: None };
+        let read = Ask::Read {
+            range,
+            lock: Lock::Exclusive,
+            reverse: false,
+            limit_rows: 1,
+            application: None,
+            versions: false,
+        };
         match self.ask(number, 1, None, read).as_slice() {
             [Reply::Rows { footing, .. }] => *footing,
             other => panic!("{other:?}"),
@@ -259,7 +273,7 @@ fn who_gives_up_waiting_is_in_nobodys_way() {
     let mut node = serving(1_000_000 * MS);
     let lock = |key: &str, lock| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None }
+        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false }
     };
     let holder = node.ask(3, 1, None, lock("a", Lock::Shared));
     assert!(matches!(holder[..], [Reply::Rows { .. }]));
@@ -304,7 +318,8 @@ fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
 #[test]
 fn the_future_is_not_promised() {
     let mut node = serving(1_000_000 * MS);
-    let snapshot = |at| Ask::Snapshot { at: Some(at), range: KeyRange::all(), reverse: false, limit_rows: 1 };
+    let snapshot =
+        |at| Ask::Snapshot { at: Some(at), range: KeyRange::all(), reverse: false, limit_rows: 1, versions: false };
     assert_eq!(node.ask(1, 1, None, snapshot(Timestamp::MAX)), [Reply::Unknown { id: 1 }]);
     let past = Timestamp::end_of(node.now);
     let said = node.ask(2, 1, None, snapshot(past));
@@ -320,7 +335,7 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
     let mut node = serving(1_000_000 * MS);
     let promised = Timestamp::end_of(node.now);
     let range = KeyRange::all();
-    node.ask(1, 1, None, Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1 });
+    node.ask(1, 1, None, Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1, versions: false });
     node.disk.clear(); // the store is checkpointed and the log let go
     node.boot(node.now - 500 * MS, node.applied);
     let serves = |node: &Node| node.replica.as_ref().is_some_and(Replica::is_serving);
@@ -379,7 +394,7 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
     let mut node = serving(1_000_000 * MS);
     let read = || {
         let range = KeyRange::point(Key::from("a"));
-        Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1, application: None }
+        Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1, application: None, versions: false }
     };
     let nothing = || commit(Vec::new());
     // The first question was lost on its way, and asked again.

@@ -126,7 +126,10 @@ impl World {
                     }
                     Do::Do(Effect::Serve(serve)) => {
                         let (id, footing, at) = (serve.id, serve.footing, serve.at);
-                        self.heard.push((group.shard, Reply::Rows { id, footing, at, rows: Vec::new(), rest: None }));
+                        self.heard.push((
+                            group.shard,
+                            Reply::Rows { id, footing, at, rows: Vec::new(), rest: None, committed_at: Vec::new() },
+                        ));
                     }
                     Do::Do(_) => {}
                 }
@@ -182,7 +185,7 @@ impl World {
             number,
             1,
             None,
-            Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None },
+            Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false },
         );
         said.iter().find_map(|reply| if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None })
     }
@@ -350,7 +353,7 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     let at = Some(Timestamp::end_of(world.now));
     let snapshot = |key: &str| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Snapshot { at, range, reverse: false, limit_rows: 1 }
+        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false }
     };
     world.ask(1, 2, 1, None, snapshot("y"));
     world.ask(1, 3, 1, None, snapshot("z"));
@@ -372,7 +375,8 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
     world.pass(100 * MS);
     assert!(matches!(world.outcome(1), Some(Ok(_))), "{:?}", world.heard);
     let range = KeyRange::point(Key::from("h"));
-    let read = Ask::Read { range, lock: Lock::Shared, reverse: false, limit_rows: 1, application: None };
+    let read =
+        Ask::Read { range, lock: Lock::Shared, reverse: false, limit_rows: 1, application: None, versions: false };
     assert_eq!(world.ask(0, 2, 1, None, read), [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]);
     assert!(world.read(0, 3, "a", Lock::Shared).is_some());
     // Garbage at the door: a key that is not here, and the first one of all.

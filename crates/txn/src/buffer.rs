@@ -1,6 +1,7 @@
 //! What a transaction has written and not committed yet, laid over what it reads.
 
 use crate::{Failure, Rows, Savepoint};
+use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -63,46 +64,48 @@ impl Buffer {
     }
 
     /// Lays the writes over a chunk of stored rows of a range, of which `rest` is left.
-    pub fn over(
-        &self,
-        range: &KeyRange,
-        stored: Vec<(Key, Value)>,
-        rest: Option<KeyRange>,
-        reverse: bool,
-        limit_rows: usize,
-    ) -> Rows {
+    pub fn over(&self, range: &KeyRange, stored: Rows, reverse: bool, limit_rows: usize) -> Rows {
+        let Rows { rows, at, rest } = stored;
         let covered = match &rest {
             None => range.clone(),
             Some(rest) if reverse => KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() },
             Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
         };
         if self.writes.is_empty() || covered.is_empty() {
-            return Rows { rows: stored, rest };
+            return Rows { rows, at, rest };
         }
         let end = covered.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut own = self.writes.range::<Key, _>((Bound::Included(&covered.start), end)).peekable();
         if own.peek().is_none() {
-            return Rows { rows: stored, rest };
+            return Rows { rows, at, rest };
         }
-        let mut merged: BTreeMap<Key, Value> = stored.into_iter().collect();
+        let told = !at.is_empty();
+        let at = at.into_iter().chain(std::iter::repeat(None));
+        let mut merged: BTreeMap<Key, (Value, Option<Timestamp>)> =
+            rows.into_iter().zip(at).map(|((key, value), at)| (key, (value, at))).collect();
         for (key, value) in own {
             match value {
-                Some(value) => drop(merged.insert(key.clone(), value.clone())),
+                Some(value) => drop(merged.insert(key.clone(), (value.clone(), None))),
                 None => drop(merged.remove(key)),
             }
         }
-        let mut rows: Vec<(Key, Value)> =
-            if reverse { merged.into_iter().rev().collect() } else { merged.into_iter().collect() };
+        let split = |(key, (value, at))| ((key, value), at);
+        let (mut rows, mut at): (Vec<(Key, Value)>, Vec<Option<Timestamp>>) =
+            if reverse { merged.into_iter().rev().map(split).unzip() } else { merged.into_iter().map(split).unzip() };
+        if !told {
+            at.clear();
+        }
         if rows.len() <= limit_rows {
-            return Rows { rows, rest };
+            return Rows { rows, at, rest };
         }
         rows.truncate(limit_rows);
+        at.truncate(limit_rows);
         let last = rows.last().map(|(key, _)| key.clone()).unwrap_or_default();
         let rest = if reverse {
             KeyRange { start: range.start.clone(), end: Some(last) }
         } else {
             KeyRange { start: last.successor(), end: range.end.clone() }
         };
-        Rows { rows, rest: Some(rest) }
+        Rows { rows, at, rest: Some(rest) }
     }
 }

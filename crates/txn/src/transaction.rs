@@ -187,6 +187,8 @@ impl std::error::Error for Failure {}
 pub struct Rows {
     /// Keys and values, tombstones removed, the transaction's own writes merged in.
     pub rows: Vec<(Key, Value)>,
+    /// When each of them was committed, in the same order, if that was asked for ([`Transaction::show_versions`]); of the transaction's own writes nothing is known yet.
+    pub at: Vec<Option<Timestamp>>,
     /// What is left to scan; `None` when the range is exhausted.
     pub rest: Option<KeyRange>,
 }
@@ -229,6 +231,8 @@ pub trait Transaction: Send {
     fn measure(&mut self) -> Option<Arc<Timings>> {
         None
     }
+    /// From now on chunks tell when each row was committed. Protocols that do not tell leave it out.
+    fn show_versions(&mut self) {}
     /// Marks a point to return to.
     fn savepoint(&mut self) -> Savepoint;
     /// Takes back every write since the savepoint.

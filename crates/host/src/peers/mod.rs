@@ -153,11 +153,13 @@ impl Peers {
 
     /// The nodes with which there is a connection in both directions: who asks one of them can be answered.
     pub fn connected(&self) -> Vec<NodeId> {
-        if !self.options.identity.admitted() {
-            return Vec::new();
-        }
-        let speaks = |node: &NodeId| self.speaking.lock().get(node).is_some_and(|connections| *connections > 0);
-        self.links.iter().filter(|(node, link)| link.is_connected() && speaks(node)).map(|(node, _)| *node).collect()
+        self.links.keys().copied().filter(|node| self.is_connected(*node)).collect()
+    }
+
+    /// Whether a node hears this one, and speaks to it.
+    pub fn is_connected(&self, node: NodeId) -> bool {
+        let speaks = || self.speaking.lock().get(&node).is_some_and(|connections| *connections > 0);
+        self.options.identity.admitted() && self.links.get(&node).is_some_and(|link| link.is_connected()) && speaks()
     }
 
     /// Becomes the reason, once it turns out that this node has lost what it had promised to others.

@@ -255,13 +255,16 @@ impl World {
 
     pub(super) fn serve(&mut self, node: usize, shard: ShardId, serve: Serve) {
         let Some(member) = self.member(node, shard) else { return };
-        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, deadline } = serve;
+        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, versions, deadline } = serve;
         let found = member.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
         if found.is_ok() {
             self.watch_read(shard, range, at);
         }
         let reply = match found {
-            Ok(chunk) => Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest },
+            Ok(chunk) => {
+                let committed_at = if versions { chunk.at } else { Vec::new() };
+                Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest, committed_at }
+            }
             Err(error) if matches!(error, StoreError::Damaged { .. }) => return self.unfit(node, "read", error.into()),
             Err(error) => Reply::refused(id, error),
         };

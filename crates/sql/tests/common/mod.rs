@@ -177,7 +177,7 @@ impl Transaction for Open {
                     KeyRange { start: last.successor(), end: range.end.clone() }
                 });
             }
-            Ok(Rows { rows, rest })
+            Ok(Rows { rows, at: Vec::new(), rest })
         })
     }
 

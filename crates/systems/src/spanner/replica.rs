@@ -76,6 +76,8 @@ pub struct Serve {
     pub reverse: bool,
     /// At most so many rows.
     pub limit_rows: u32,
+    /// Tell when each row was committed.
+    pub versions: bool,
     /// The answer is true only if it leaves while `now.latest` is below this.
     pub deadline: Option<u64>,
 }

@@ -168,8 +168,8 @@ impl Replica {
         deadline: Option<u64>,
         out: &mut Outbox<Replica>,
     ) {
-        let (Ask::Read { range, reverse, limit_rows, .. } | Ask::Snapshot { range, reverse, limit_rows, .. }) =
-            &request.ask
+        let (Ask::Read { range, reverse, limit_rows, versions, .. }
+        | Ask::Snapshot { range, reverse, limit_rows, versions, .. }) = &request.ask
         else {
             unreachable!("only reads are served")
         };
@@ -182,6 +182,7 @@ impl Replica {
             range: range.clone(),
             reverse: *reverse,
             limit_rows: *limit_rows,
+            versions: *versions,
             deadline,
         }));
     }

@@ -14,7 +14,7 @@
 //!    travel the least.
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
-use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Seat, Site, Spent};
+use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent};
 use crate::{Conflict, Failure, Lock, Outcome};
 use futures::future::{Either, join_all, select};
 use meridian_machine::{NodeId, ShardId, sometimes, step};
@@ -101,20 +101,56 @@ impl<S: Site> Session<S> {
 
     /// What is written where. Every shard that is written to has locked something then, so that its leadership is known.
     async fn shares(&mut self) -> Result<Shares, Failure> {
-        let writes = self.writes.take();
+        let (writes, mut asked_all) = (self.writes.take(), false);
         loop {
             let mut shares: Shares = self.parts.keys().map(|shard| (*shard, Vec::new())).collect();
             for write in &writes {
                 shares.entry(self.site.route(&write.key).0).or_default().push(write.clone());
             }
             let afoot = |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
-            let Some((_, first)) = shares.iter().find(|(shard, writes)| !afoot(shard) && !writes.is_empty()) else {
+            let blind = shares.iter().filter(|(shard, writes)| !afoot(shard) && !writes.is_empty());
+            let blind: Vec<(ShardId, Key)> = blind.map(|(shard, writes)| (*shard, writes[0].key.clone())).collect();
+            let Some((_, first)) = blind.first().cloned() else {
                 shares.retain(|shard, _| afoot(shard));
                 return Ok(shares);
             };
-            let key = KeyRange::point(first[0].key.clone());
-            self.read(&key, Lock::Exclusive, false, 1).await?;
+            if blind.len() > 1 && !std::mem::replace(&mut asked_all, true) {
+                self.lock_at_once(blind).await?;
+            } else {
+                self.read(&KeyRange::point(first), Lock::Exclusive, false, 1).await?;
+            }
         }
+    }
+
+    /// Locks a key in each of several shards, which costs no more trips than one. Where nobody answers with it in time, or another leads, the usual way is gone.
+    async fn lock_at_once(&mut self, keys: Vec<(ShardId, Key)>) -> Result<(), Failure> {
+        let site = Arc::clone(&self.site);
+        let mut questions = Vec::new();
+        for (shard, key) in keys {
+            let seat = Seat { shard, node: site.leader(shard) };
+            self.parts.entry(shard).or_default().leader = Some(seat.node);
+            site.holds(seat, self.transaction, self.age);
+            let range = KeyRange::point(key);
+            questions.push((seat, self.request(None, self.lock_question(range, Lock::Exclusive, false, 1, true))));
+        }
+        let until = self.boot_ns() + ONE_TRY_NS;
+        let ask = |(seat, request): (Seat, Request)| {
+            let site = &*site;
+            async move {
+                let heard = if site.reaches(seat.node) { site.ask(seat, request, until).await } else { None };
+                (seat.shard, heard)
+            }
+        };
+        for (shard, heard) in join_all(questions.into_iter().map(ask)).await {
+            match heard {
+                Some(Heard::Reply(Reply::Rows { footing, at, .. }) | Heard::Read { footing, at, .. }) => {
+                    self.note(shard, footing, at);
+                }
+                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => return Err(self.end(why)),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn learn(&self, to: Option<(Key, ShardId)>) {

@@ -71,6 +71,7 @@ impl<S: Site> Gateway<S> {
             aborted: None,
             lock_timeout: None,
             application: None,
+            versions: false,
             timings: None,
         }
     }
@@ -154,6 +155,8 @@ pub(super) struct Session<S: Site> {
     /// What it calls itself.
     application: Option<String>,
     lock_timeout: Option<Duration>,
+    /// Somebody wants to know when rows were committed.
+    versions: bool,
     /// Somebody wants to know where the time goes.
     pub(super) timings: Option<Arc<Timings>>,
 }
@@ -264,7 +267,7 @@ impl<S: Site> Session<S> {
         let site = Arc::clone(&self.site);
         if let Some(at) = self.read_at.filter(|at| self.look_here(shard, *at)) {
             match site.scan(shard, range, at, reverse, limit) {
-                Ok(chunk) => return Ok(Chunk::Rows(Rows { rows: chunk.rows, rest: chunk.rest })),
+                Ok(chunk) => return Ok(Chunk::Rows(self.found(chunk))),
                 Err(error) => self.elsewhere(shard, error)?,
             }
         }
@@ -287,12 +290,12 @@ impl<S: Site> Session<S> {
             if now >= *until || site.is_closed() {
                 return Err(self.unavailable(shard));
             }
+            let versions = self.versions;
             let ask = match self.mode {
-                Mode::ReadWrite => {
-                    let application = self.application.clone().filter(|_| part.footing.is_none());
-                    Ask::Read { range: range.clone(), lock, reverse, limit_rows, application }
+                Mode::ReadWrite => self.lock_question(range.clone(), lock, reverse, limit_rows, part.footing.is_none()),
+                Mode::ReadOnly(_) => {
+                    Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows, versions }
                 }
-                Mode::ReadOnly(_) => Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows },
             };
             let request = self.request(part.footing, ask);
             let node = part.leader.unwrap_or_else(|| site.leader(shard));
@@ -304,21 +307,24 @@ impl<S: Site> Session<S> {
             // Its number comes after this question's, and before the next one's.
             let withdraw = locks.then(|| self.request(part.footing, Ask::Withdraw));
             let waiting = Waiting { site: &*site, seat, withdraw };
-            let heard = site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await;
+            // Whom nobody hears is not waited for, unless he holds our locks.
+            let patient = part.footing.is_some() || site.reaches(node);
+            let heard = if patient { site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await } else { None };
             waiting.end();
             match heard {
                 None if self.boot_ns() >= give_up => {}
                 Some(Heard::Waits) => (*until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
-                Some(Heard::Reply(Reply::Rows { footing, at, rows, rest, .. })) => {
+                Some(Heard::Reply(Reply::Rows { footing, at, rows, committed_at, rest, .. })) => {
                     self.note(shard, footing, at);
-                    return Ok(Chunk::Rows(Rows { rows, rest }));
+                    let at = committed_at.into_iter().map(Some).collect();
+                    return Ok(Chunk::Rows(Rows { rows, at, rest }));
                 }
                 Some(Heard::Read { footing, at, deadline }) => match site.scan(shard, range, at, reverse, limit) {
                     Ok(chunk) => {
                         let latest = site.now().interval.latest;
                         if deadline.is_none_or(|deadline| latest < deadline) {
                             self.note(shard, footing, at);
-                            return Ok(Chunk::Rows(Rows { rows: chunk.rows, rest: chunk.rest }));
+                            return Ok(Chunk::Rows(self.found(chunk)));
                         }
                         sometimes!("the lease ends while a session reads under it");
                     }
@@ -326,10 +332,7 @@ impl<S: Site> Session<S> {
                     Err(error) => return Err(of_store(error)),
                 },
                 Some(Heard::Reply(Reply::Moved { to, .. })) => return self.moved(shard, to),
-                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => {
-                    self.aborted = Some(why.clone());
-                    return Err(Failure::Aborted(why));
-                }
+                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => return Err(self.end(why)),
                 Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => return Err(Failure::BelowHorizon { oldest }),
                 Some(Heard::Reply(Reply::Broken { what, .. })) => return Err(Failure::Storage(what)),
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
@@ -344,6 +347,31 @@ impl<S: Site> Session<S> {
                 }
             }
         }
+    }
+
+    /// Asks for a lock, and for what stands there; with the first question to a shard it says what the session calls itself.
+    pub(super) fn lock_question(
+        &self,
+        range: KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: u32,
+        first: bool,
+    ) -> Ask {
+        let application = self.application.clone().filter(|_| first);
+        Ask::Read { range, lock, reverse, limit_rows, application, versions: self.versions }
+    }
+
+    /// The attempt is aborted: it asks for nothing any more (invariant 1).
+    pub(super) fn end(&mut self, why: Conflict) -> Failure {
+        self.aborted = Some(why.clone());
+        Failure::Aborted(why)
+    }
+
+    /// What was read here.
+    fn found(&self, chunk: meridian_mvcc::Chunk) -> Rows {
+        let at = if self.versions { chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
+        Rows { rows: chunk.rows, at, rest: chunk.rest }
     }
 
     /// What this node does not keep any more, another one may: one that was sent a copy has no history. The rest of the snapshot is read at the leader.
@@ -368,7 +396,7 @@ impl<S: Site> Session<S> {
         Ok(Chunk::Moved(to))
     }
 
-    fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
+    pub(super) fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
         match self.mode {
             Mode::ReadWrite => self.parts.entry(shard).or_default().footing = Some(footing),
             Mode::ReadOnly(_) => self.read_at = Some(at),
@@ -528,7 +556,7 @@ impl<S: Site> Transaction for Session<S> {
     ) -> Future<'a, Result<Rows, Failure>> {
         Box::pin(async move {
             let found = self.read(range, lock, reverse, limit_rows).await?;
-            Ok(self.writes.over(range, found.rows, found.rest, reverse, limit_rows.max(1)))
+            Ok(self.writes.over(range, found, reverse, limit_rows.max(1)))
         })
     }
 
@@ -553,6 +581,10 @@ impl<S: Site> Transaction for Session<S> {
         if name != self.application.as_deref().unwrap_or_default() {
             self.application = Some(name.chars().take(LONGEST_NAME).collect());
         }
+    }
+
+    fn show_versions(&mut self) {
+        self.versions = true;
     }
 
     fn measure(&mut self) -> Option<Arc<Timings>> {

@@ -73,6 +73,10 @@ pub enum Ask {
         /// What the session calls itself, with an attempt's first question to a shard.
         #[n(4)]
         application: Option<String>,
+        /// Tell when each row was committed.
+        #[n(5)]
+        #[cbor(default)]
+        versions: bool,
     },
     /// Commit these writes.
     #[n(1)]
@@ -103,6 +107,10 @@ pub enum Ask {
         /// At most so many rows.
         #[n(3)]
         limit_rows: u32,
+        /// Tell when each row was committed.
+        #[n(4)]
+        #[cbor(default)]
+        versions: bool,
     },
     /// The attempt lives on; not answered.
     #[n(4)]
@@ -192,6 +200,10 @@ pub enum Reply {
         /// What is left.
         #[n(4)]
         rest: Option<KeyRange>,
+        /// When each of the rows was committed, in the same order, if that was asked for.
+        #[n(5)]
+        #[cbor(default)]
+        committed_at: Vec<Timestamp>,
     },
     /// It is committed and surely past.
     #[n(1)]
