@@ -74,7 +74,7 @@ pub struct Simulation {
     /// All nodes are time masters, of which a minority may lie (with --faults lies): what was promised is promised still.
     #[arg(long, conflicts_with = "cluster_time")]
     time_masters: bool,
-    /// How far apart nodes are: drawn from the seed, or as in a paper: lan, k2, tapir, clock-si.
+    /// How far apart nodes are: drawn from the seed, or as in a paper: lan, spanner, k2, tapir, clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
     /// Nodes.
@@ -287,7 +287,7 @@ impl Simulation {
         };
         let regions = if self.regions == Regions::Drawn { Regions::Lan } else { self.regions };
         if !self.json {
-            let Costs { send_ns, receive_ns, local_ns, sync_ns } = Costs::MEASURED;
+            let Costs { send_ns, receive_ns, local_ns, sync_ns, .. } = Costs::measured();
             let [send, receive, local, sync] = [send_ns, receive_ns, local_ns, sync_ns].map(|ns| ns as f64 / 1e3);
             println!(
                 "predicted, not measured: {workload}, {} sessions at each node, one core a node, one group of all nodes, regions {regions}",
@@ -309,7 +309,7 @@ impl Simulation {
                 faults: Faults::NONE,
                 workload,
                 regions,
-                profile: Some((Costs::MEASURED, self.seconds)),
+                profile: Some((Costs::measured(), self.seconds)),
                 ..self.options(self.seed)
             };
             let report = match judged(options) {

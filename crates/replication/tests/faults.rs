@@ -388,7 +388,7 @@ impl World {
                 self.step(at, |group, out| group.abdicate(now, heir, out));
             }
             5 if self.moves => self.change(),
-            5..40 if self.moves || self.now / IDLE_NS % 3 != 0 => self.propose(at),
+            5..40 if self.moves || !(self.now / IDLE_NS).is_multiple_of(3) => self.propose(at),
             40..60 if self.rests => {
                 let now = self.reading(at);
                 let mut silent = false;

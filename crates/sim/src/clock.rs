@@ -70,6 +70,8 @@ pub enum Answer {
 #[derive(Debug)]
 struct Asking {
     masters: bool,
+    /// It has a reference of its own.
+    refers: bool,
     /// By how much in a billion its boot clock is fast.
     ppb: i64,
     boots: u64,
@@ -105,7 +107,7 @@ impl NodeClock {
 
     /// On cluster time, or asking time masters, with a boot clock that is wrong by so much in a billion.
     pub fn asking(self, masters: bool, ppb: i64) -> Self {
-        let asking = Asking { masters, ppb, boots: 0, keeper: None, anchor: None };
+        let asking = Asking { masters, refers: true, ppb, boots: 0, keeper: None, anchor: None };
         NodeClock { asking: Some(Mutex::new(asking)), ..self }
     }
 
@@ -123,14 +125,15 @@ impl NodeClock {
         }
     }
 
-    /// A process begins. True if the time has to be asked for.
-    pub fn begin(&self, others: Vec<NodeId>) -> bool {
+    /// A process begins, which asks these; with time masters, it is one of them if it has a reference of its own. True if the time has to be asked for.
+    pub fn begin(&self, others: Vec<NodeId>, refers: bool) -> bool {
         let now = self.time.now();
         let (boot_ns, system_ns) = (self.boot_ns(now), now.saturating_add_signed(self.course.lock().offset(now)));
         let Some(asking) = &self.asking else { return false };
         let mut asking = asking.lock();
+        asking.refers = refers;
         asking.keeper = Some(match asking.masters {
-            true => Keeper::Masters(Daemon::new(others, true)),
+            true => Keeper::Masters(Daemon::new(others, refers)),
             false => Keeper::Cluster(ClusterClock::begin(others, asking.boots, boot_ns, system_ns, asking.anchor)),
         });
         true
@@ -155,7 +158,9 @@ impl NodeClock {
                 Some(polls)
             }
             Keeper::Masters(daemon) => {
-                daemon.refer(boot_ns, 0, Bound { at: boot_ns, interval: reference });
+                if asking.refers {
+                    daemon.refer(boot_ns, 0, Bound { at: boot_ns, interval: reference });
+                }
                 Some(daemon.poll(boot_ns))
             }
         });

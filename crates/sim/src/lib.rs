@@ -26,6 +26,7 @@ mod member;
 mod network;
 pub mod profile;
 mod regions;
+pub mod scene;
 mod shrink;
 mod site;
 mod sql;
@@ -70,6 +71,8 @@ pub struct Options {
     pub strikes: Option<(u64, u64)>,
     /// Everything has a price, and is measured for so many seconds of the world's own; without it nothing but what is said takes time.
     pub profile: Option<(profile::Costs, u64)>,
+    /// What is measured is this, and not what the workload says.
+    pub scene: Option<scene::Scene>,
     /// How often a shard is split; without it, that is drawn too.
     pub splits: Option<u32>,
     /// How often a shard gets other members; without it, that is drawn too.
@@ -116,6 +119,7 @@ impl Options {
             strikes: None,
             profile: None,
             kill_at: None,
+            scene: None,
             splits: None,
             moves: None,
             defect: None,

@@ -147,13 +147,14 @@ fn kept(space: &Space, shard: ShardId, agreed: Timestamp) -> Result<Kept, Unfit>
 }
 
 impl Life {
-    /// Reads what the disks have, and begins a life with it.
+    /// Reads what the disks have, and begins a life with it: with a member of the first shard, unless somebody places members.
     pub fn begin(
         me: NodeId,
         incarnation: Incarnation,
         nodes: &[NodeId],
         (seed, timing, defect): (u64, Timing, Option<Defect>),
         admitted: bool,
+        placed: bool,
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<Life, Unfit> {
@@ -183,7 +184,9 @@ impl Life {
             invitations: Invitations::default(),
             syncing: false,
         };
-        life.bear(FIRST_SHARD, KeyRange::all(), Origin::Born(Box::new(life.all_nodes())), false)?;
+        if !placed {
+            life.bear(FIRST_SHARD, KeyRange::all(), Origin::Born(Box::new(life.all_nodes())), false)?;
+        }
         // Those whose parents are not here.
         for shard in life.records.keys().copied().collect::<Vec<_>>() {
             life.bear(shard, keys_untold(shard), Origin::Remembered, false)?;
@@ -242,6 +245,12 @@ impl Life {
         self.members.insert(shard, member);
         self.bear_left(left)?;
         children.into_iter().try_for_each(|(child, bounds)| self.bear_child(shard, ShardId(child), bounds, false))
+    }
+
+    /// Gives this node a member of a shard that has these from its birth on.
+    pub fn place(&mut self, shard: ShardId, bounds: KeyRange, voters: &[NodeId], eager: bool) -> Result<(), Unfit> {
+        let members = Membership::at_birth(Roster::voters(voters.iter().copied()));
+        self.bear(shard, bounds, Origin::Born(Box::new(members)), eager)
     }
 
     /// Brings those to life that were split off from a shard before this node was no member of it any more.

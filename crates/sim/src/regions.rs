@@ -10,6 +10,8 @@ pub enum Regions {
     Drawn,
     /// One switch (Clock-SI, §V).
     Lan,
+    /// Data centres that are less than a millisecond apart (Spanner, §5.1).
+    Spanner,
     /// Five cities (K2, Table 1).
     K2,
     /// Three continents (TAPIR, Table 1).
@@ -19,6 +21,7 @@ pub enum Regions {
 }
 
 const LAN: &[&[f64]] = &[&[0.14]];
+const SPANNER: &[&[f64]] = &[&[0.9]];
 const K2: &[&[f64]] = &[
     &[0.2, 27.3, 31.3, 29.2, 69.3],
     &[27.3, 0.2, 42.6, 38.5, 77.6],
@@ -31,13 +34,15 @@ const CLOCK_SI: &[&[f64]] = &[&[0.14, 170.0, 160.0], &[170.0, 0.14, 165.0], &[16
 
 impl Regions {
     /// Every one.
-    pub const ALL: [Regions; 5] = [Regions::Drawn, Regions::Lan, Regions::K2, Regions::Tapir, Regions::ClockSi];
+    pub const ALL: [Regions; 6] =
+        [Regions::Drawn, Regions::Lan, Regions::Spanner, Regions::K2, Regions::Tapir, Regions::ClockSi];
 
     /// The name, as in `--regions`.
     pub const fn name(self) -> &'static str {
         match self {
             Regions::Drawn => "drawn",
             Regions::Lan => "lan",
+            Regions::Spanner => "spanner",
             Regions::K2 => "k2",
             Regions::Tapir => "tapir",
             Regions::ClockSi => "clock-si",
@@ -49,6 +54,7 @@ impl Regions {
         match self {
             Regions::Drawn => None,
             Regions::Lan => Some(LAN),
+            Regions::Spanner => Some(SPANNER),
             Regions::K2 => Some(K2),
             Regions::Tapir => Some(TAPIR),
             Regions::ClockSi => Some(CLOCK_SI),

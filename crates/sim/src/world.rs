@@ -71,6 +71,7 @@ mod nodes;
 mod processor;
 mod sessions;
 mod splitting;
+mod staging;
 mod striking;
 mod timing;
 mod watching;
@@ -203,6 +204,8 @@ struct Node {
     inbox: VecDeque<(Option<Whom>, Event)>,
     /// Its next sync fails.
     sync_fails: bool,
+    /// How unsure it was when a master had answered last, where that is measured.
+    unsure_ns: Option<u64>,
 }
 
 struct Client {
@@ -214,6 +217,8 @@ struct Client {
     /// Begun while faults struck.
     faulty: bool,
     start: u64,
+    /// In a scene: when it is to begin the next.
+    due: u64,
     committed: usize,
 }
 
@@ -270,6 +275,10 @@ pub struct World {
     watch: watching::Watch,
     /// What sessions see while something is measured.
     measured: Profile,
+    measured_since: u64,
+    /// When a scene's groups began to be written to, and how many of them were led then where they were to be.
+    primed_since: u64,
+    well_led: u32,
     /// Nodes whose disks may not hold what was written to them: a minority.
     injured: BTreeMap<usize, injuries::Part>,
     /// Those of them that found out, and nodes that were lost: they never come back.
@@ -331,6 +340,7 @@ impl World {
                 spent_ns: 0,
                 inbox: VecDeque::new(),
                 sync_fails: false,
+                unsure_ns: None,
             }
         };
         let mut nodes: Vec<Node> = (0..options.nodes).map(|_| node(&mut rng)).collect();
@@ -345,6 +355,7 @@ impl World {
             mark: None,
             faulty: false,
             start: 0,
+            due: 0,
             committed: 0,
         };
         World {
@@ -385,6 +396,9 @@ impl World {
             kills: if options.kill_at.is_some() { KILLS } else { 0 },
             watch: watching::Watch::default(),
             measured: Profile::default(),
+            measured_since: 0,
+            primed_since: 0,
+            well_led: 0,
             injured: BTreeMap::new(),
             gone: BTreeSet::new(),
             drawn: 0,
@@ -406,13 +420,17 @@ impl World {
             }
         }
         self.push(0, None, Event::Reach);
+        if let (Some((costs, _)), Some(scene)) = (self.options.profile, self.options.scene) {
+            self.stage(scene, costs);
+            return self.report();
+        }
         for client in 0..self.clients.len() {
             self.push(client as u64 * MS, None, Event::Begin(client));
         }
-        if let Some((_, seconds)) = self.options.profile {
+        if let Some((costs, seconds)) = self.options.profile {
             self.until(0, |_| false); // All have begun.
             self.acquaint();
-            self.measure(seconds);
+            self.measure(costs, seconds);
             return self.report();
         }
         self.plan_splits();
@@ -610,6 +628,7 @@ impl World {
                 self.nodes[node].disks.1.set_full(false);
             }
             Event::Reach => self.reach(),
+            Event::Fault(fault) if self.options.scene.is_some() => self.strike(fault),
             Event::Fault(fault) => {
                 if self.faulty {
                     let place = self.drawn;

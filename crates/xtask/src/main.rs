@@ -1,6 +1,7 @@
 //! `cargo xtask VERB`: habits that are too long to type.
 
 mod bench;
+mod costs;
 mod defects;
 mod machine;
 mod pgbench;
@@ -22,6 +23,8 @@ struct Arguments {
 enum Verb {
     /// Measure beside PostgreSQL, in the same run, on this machine.
     Bench(bench::Options),
+    /// Measure what things cost a core: the lab's cost model.
+    Costs(costs::Options),
     /// Run campaigns of the simulator of every kind in turn, on new seeds, and write them down.
     Sim(soak::Options),
     /// Kill, stop and cut off real nodes while clients speak with them, and judge what the clients saw.
@@ -33,6 +36,7 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Bench(options) => bench::run(&options),
+        Verb::Costs(options) => costs::run(&options),
         Verb::Sim(options) => soak::run(&options),
         Verb::Torture(options) => torture::run(&options),
         Verb::Defects(options) => defects::run_all(&options),

@@ -20,13 +20,16 @@ impl World {
         let (me, there) = (self.members[node], &mut self.nodes[node]);
         there.incarnation.0 += 1;
         there.paused_until = 0;
-        let asks = there.clock.begin(others);
+        let masters = self.options.scene.map_or(usize::MAX, |scene| scene.masters);
+        let asks =
+            there.clock.begin(others.into_iter().filter(|other| index(*other) < masters).collect(), node < masters);
         match Life::begin(
             me,
             there.incarnation,
             &self.members,
             (seed, timing, self.options.defect),
             there.acquaintances.admitted(),
+            self.options.scene.is_some(),
             &there.clock,
             &there.disks,
         ) {

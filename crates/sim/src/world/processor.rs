@@ -1,11 +1,10 @@
 //! A node's one processor: what is for a node that is busy waits, in order.
 
 use super::{Event, MS, S, Whom, World};
+use crate::profile::{Costs, Profile};
 
 /// Nothing is measured before that: somebody has to lead first.
 const WARM: u64 = 2 * S;
-/// A disk of a data centre makes something durable in a tenth of this to all of it.
-const SYNC: u64 = MS / 2;
 /// A clock of a data centre is as sure as this.
 const HALF_WIDTH: u64 = MS / 10;
 
@@ -78,17 +77,31 @@ impl World {
     }
 
     /// Lets sessions do what they do for some seconds, and says what it took.
-    pub(super) fn measure(&mut self, seconds: u64) {
-        // Disks and clocks of a data centre, whatever the seed says: what is asked for is what the code costs.
-        for node in &mut self.nodes {
-            node.sync_ns = SYNC;
-            node.clock.claim(HALF_WIDTH);
-        }
+    pub(super) fn measure(&mut self, costs: Costs, seconds: u64) {
+        // Clocks of a data centre, whatever the seed says: what is asked for is what the code costs.
+        self.even(costs, HALF_WIDTH);
         self.until(WARM, |_| false);
-        self.measured = Default::default();
-        self.nodes.iter_mut().for_each(|node| node.spent_ns = 0);
+        self.begin_count();
         self.until(seconds * S, |_| false);
-        self.measured.window_ns = seconds * S;
+        self.end_count(seconds * S);
+    }
+
+    /// All disks and clocks are alike, whatever the seed says.
+    pub(super) fn even(&mut self, costs: Costs, half_width_ns: u64) {
+        for node in &mut self.nodes {
+            node.sync_ns = costs.disk_ns;
+            node.clock.claim(half_width_ns);
+        }
+    }
+
+    pub(super) fn begin_count(&mut self) {
+        self.measured_since = self.now();
+        self.measured = Profile { well_led: self.well_led, ..Profile::default() };
+        self.nodes.iter_mut().for_each(|node| node.spent_ns = 0);
+    }
+
+    pub(super) fn end_count(&mut self, window_ns: u64) {
+        self.measured.window_ns = window_ns;
         self.measured.busy_ns = self.nodes.iter().map(|node| node.spent_ns).collect();
         self.measured.writes_ns.sort_unstable();
         self.measured.reads_ns.sort_unstable();

@@ -6,7 +6,7 @@ use crate::client::Seen;
 use crate::member;
 use crate::site::{Handle, Wish};
 use crate::sql;
-use crate::workload::{Drawing, Step};
+use crate::workload::{Drawing, Plan, Step};
 use crate::world::processor::Price;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction};
@@ -23,12 +23,14 @@ impl World {
         if !self.open || self.clients[client].attempt.is_some() {
             return;
         }
+        if let Some(scene) = self.options.scene {
+            return self.play(scene, client);
+        }
         let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
         let Some(first) = living.first() else { return self.push(50 * MS, None, Event::Begin(client)) };
         let own = self.favourite.unwrap_or(self.clients[client].node);
         let stay = living.contains(&own) && !self.rng.random_bool(0.1);
         let node = if stay { own } else { living[self.rng.random_range(0..living.len())].max(*first) };
-        let Some(life) = &self.nodes[node].life else { return };
         let reader = self.is_reader(client);
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
         let present = Timestamp::end_of(self.nodes[node].clock.reading().interval.earliest);
@@ -42,10 +44,16 @@ impl World {
         if self.options.profile.is_some() {
             plan.steps.retain(|step| !matches!(step, Step::Think(_)));
         }
+        self.begun += usize::from(!reader);
+        self.start(client, node, plan);
+    }
+
+    /// A client begins what it wants at a node.
+    pub(super) fn start(&mut self, client: usize, node: usize, plan: Plan) {
+        let Some(life) = &self.nodes[node].life else { return };
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (gateway, engine, desk) =
             (Arc::clone(&life.gateway), Arc::clone(&life.engine), life.gateway.site().clone());
-        self.begun += usize::from(!reader);
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
@@ -165,6 +173,9 @@ impl World {
             let times =
                 if mode == Mode::ReadWrite { &mut self.measured.writes_ns } else { &mut self.measured.reads_ns };
             times.extend((status == Status::Ok).then_some(took));
+            if let Some(scene) = self.options.scene {
+                return self.go_on(scene, client, status == Status::Ok);
+            }
             return self.push(0, None, Event::Begin(client)); // Closed loop: nothing is kept of it, and nobody rests.
         }
         match mode {

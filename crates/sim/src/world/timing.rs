@@ -8,6 +8,9 @@ use meridian_placement::DiskId;
 
 impl World {
     pub(super) fn ask_time(&mut self, node: usize) {
+        if let Some(unsure_ns) = self.nodes[node].unsure_ns.take() {
+            self.measured.unsure_ns.push((self.now() - self.measured_since, unsure_ns));
+        }
         let whom = self.whom(node);
         let (disk, polls) = (self.disk(node), self.nodes[node].clock.poll());
         for (to, poll) in polls {
@@ -37,9 +40,13 @@ impl World {
     }
 
     pub(super) fn time_told(&mut self, node: usize, from: usize, disk: DiskId, answer: Answer) {
-        let there = &self.nodes[node];
+        let slave = self.options.scene.is_some_and(|scene| node >= scene.masters);
+        let there = &mut self.nodes[node];
         if there.life.is_some() && there.acquaintances.heeds(self.members[from], disk) {
             there.clock.hear(self.members[from], answer);
+            if slave {
+                there.unsure_ns = Some(there.clock.reading().interval.half_width_ns());
+            }
         }
     }
 

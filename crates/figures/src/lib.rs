@@ -1,0 +1,138 @@
+//! The papers' figures, measured again: a file for each.
+//!
+//! Each is measured in the lab (`sim`): the replicas, coordinators, log, store engine and clocks are the server's; the network, the disks, the processors and
+//! the time are made up. What things cost is one model for all figures, which a benchmark wrote (`crates/sim/src/costs.txt`). No number of ours is
+//! written here; of the papers' only those that their text or tables print.
+//!
+//! ```text
+//!   spanner_table4.rs ── Scene ──▶ sim ── Profile ──▶ rows, series ──▶ Figure ──▶ text, SVG
+//!                          what the paper printed ─────────────────────┘
+//! ```
+//!
+//! **What a comparison means.** The paper's machines, disks and networks are not ours, so that milliseconds compare to little. What compares is what follows from the
+//! protocol: what grows with what, what does not, and where it breaks.
+
+mod measure;
+mod plot;
+mod spanner_figure5;
+mod spanner_figure6;
+mod spanner_table3;
+mod spanner_table4;
+
+pub use plot::{Axis, Panel, Series, Style};
+
+use std::fmt;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// As documented: minutes.
+    Full,
+    /// The same with less of everything: for tests.
+    Small,
+}
+
+impl Effort {
+    fn pick<T>(self, full: T, small: T) -> T {
+        match self {
+            Effort::Full => full,
+            Effort::Small => small,
+        }
+    }
+}
+
+/// Rows under a head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What stands in each column.
+    pub head: Vec<String>,
+    /// What was measured, and what the paper prints.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A figure of a paper, measured.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The name, as in `meridian figure NAME`.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// The numbers, ours beside the paper's.
+    pub table: Table,
+    /// What has to be known to read them.
+    pub notes: Vec<String>,
+    /// What is drawn, one above the other.
+    pub panels: Vec<Panel>,
+}
+
+type Draw = fn(Effort, &mut dyn FnMut(&str)) -> Figure;
+
+const FIGURES: [(&str, &str, Draw); 4] = [
+    (spanner_table3::NAME, spanner_table3::TITLE, spanner_table3::draw),
+    (spanner_table4::NAME, spanner_table4::TITLE, spanner_table4::draw),
+    (spanner_figure5::NAME, spanner_figure5::TITLE, spanner_figure5::draw),
+    (spanner_figure6::NAME, spanner_figure6::TITLE, spanner_figure6::draw),
+];
+
+/// All figures: names and titles.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FIGURES.iter().map(|(name, title, _)| (*name, *title))
+}
+
+/// There is no figure of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown(pub String);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = all().map(|(name, _)| name).collect();
+        write!(f, "no figure is called {}; there are {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// Measures a figure; says now and then how far it is.
+pub fn draw(name: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> Result<Figure, Unknown> {
+    let found = FIGURES.iter().find(|(known, ..)| *known == name);
+    found.map(|(_, _, draw)| draw(effort, progress)).ok_or_else(|| Unknown(name.to_owned()))
+}
+
+/// Text is no wider than this.
+const WIDTH: usize = 100;
+
+impl Figure {
+    /// As text: a table, and what has to be known.
+    pub fn text(&self) -> String {
+        let Table { head, rows } = &self.table;
+        let all = || std::iter::once(head).chain(rows);
+        let width = |column: usize| all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
+        let mut text = format!("{}: {}\n\n", self.name, self.title);
+        for row in all() {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+            text += cells.collect::<Vec<_>>().join("  ").trim_end();
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text.push('\n');
+            let mut line = String::new();
+            for word in note.split_whitespace() {
+                if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                    text += &std::mem::take(&mut line);
+                    text.push('\n');
+                }
+                line += if line.is_empty() { "" } else { " " };
+                line += word;
+            }
+            text += &line;
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As a picture.
+    pub fn svg(&self) -> String {
+        plot::svg(self.title, &self.panels)
+    }
+}

@@ -1,0 +1,99 @@
+//! Each figure, with less of everything: that it can be drawn, and that what it shows behaves as the protocol must.
+
+use meridian_figures::{Effort, Figure, Style, all, draw};
+
+fn small(name: &str) -> Figure {
+    let figure = draw(name, Effort::Small, &mut |_| {}).expect("it is known");
+    assert_eq!(figure.name, name);
+    let columns = figure.table.head.len();
+    assert!(!figure.table.rows.is_empty() && figure.table.rows.iter().all(|row| row.len() == columns));
+    let text = figure.text();
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(100), "{text}");
+    assert!(figure.table.rows.iter().flatten().all(|cell| text.contains(cell.as_str())));
+    is_drawn(&figure);
+    figure
+}
+
+/// The plot is XML; every series is in its legend, and the paper's in open triangles.
+fn is_drawn(figure: &Figure) {
+    let svg = figure.svg();
+    let document = roxmltree::Document::parse(&svg).expect("XML");
+    let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
+    for panel in &figure.panels {
+        for series in &panel.series {
+            assert!(texts.contains(&series.name.as_str()), "{} is not in the legend of {}", series.name, figure.name);
+            assert!(!series.points.is_empty(), "{} is empty", series.name);
+        }
+        assert!(texts.contains(&panel.x.label) && texts.contains(&panel.y.label));
+        let papers =
+            panel.series.iter().filter(|series| series.style == Style::Papers).map(|series| series.points.len());
+        let triangles = document.descendants().filter(|node| node.has_tag_name("polygon")).count();
+        assert!(triangles >= papers.sum(), "{triangles} triangles");
+    }
+}
+
+/// What was measured of a series, in the order of its points.
+fn points(figure: &Figure, panel: usize, name: &str) -> Vec<f64> {
+    let series = figure.panels[panel].series.iter().find(|series| series.name == name).expect("it is there");
+    series.points.iter().map(|(_, value)| *value).collect()
+}
+
+#[test]
+fn more_participants_never_make_a_commit_faster() {
+    let figure = small("spanner_table4");
+    let means = points(&figure, 0, "mean, here");
+    assert_eq!(means.len(), 4, "1, 2, 5 and 10 participants");
+    assert!(means.is_sorted(), "{means:?}");
+    let worst = points(&figure, 0, "99th percentile, here");
+    assert!(means.iter().zip(&worst).all(|(mean, worst)| mean <= worst), "{means:?} {worst:?}");
+    // Nobody is told before commit wait is over.
+    assert!(means[0] >= 5.0, "{means:?}");
+}
+
+#[test]
+fn replicas_cost_throughput_and_give_snapshot_reads() {
+    let figure = small("spanner_table3");
+    let took = points(&figure, 0, "write, here");
+    assert!(took.iter().all(|ms| *ms >= 5.0), "commit wait: {took:?}");
+    let (least, most) = (took.iter().copied().fold(f64::MAX, f64::min), took.iter().copied().fold(0.0, f64::max));
+    assert!(most < 1.5 * least, "replicas agree at the same time: {took:?}");
+    let exact: f64 = figure.table.rows[0][2].split(' ').next().and_then(|mean| mean.parse().ok()).expect("a number");
+    assert_eq!(figure.table.rows[0][0], "1D");
+    assert!(exact + 2.0 < took[0], "exact clocks wait for nothing: {exact} {took:?}");
+    let snapshots = points(&figure, 1, "snapshot read, here");
+    assert!(snapshots[1] > 2.5 * snapshots[0] && snapshots[2] > 4.0 * snapshots[0], "any replica: {snapshots:?}");
+    assert!(points(&figure, 0, "snapshot read, here").iter().all(|ms| *ms < 0.1), "no message");
+}
+
+#[test]
+fn only_the_leaders_end_is_felt() {
+    let figure = small("spanner_figure5");
+    let at = |name: &str| points(&figure, 0, name);
+    assert!(at("non-leader, here")[1..].iter().all(|part| *part > 90.0), "{:?}", at("non-leader, here"));
+    // The zone is killed after two seconds, and leases last for three: steps are of a quarter of a second.
+    let hard = at("leader-hard, here");
+    assert!(hard[8 + 1..8 + 11].iter().all(|part| *part == 0.0), "nobody leads: {hard:?}");
+    assert!(hard.iter().any(|part| *part > 150.0), "what waited is done: {hard:?}");
+    let soft = at("leader-soft, here");
+    assert!(soft[8..8 + 20].iter().any(|part| *part > 0.0), "somebody leads: {soft:?}");
+    let rest = |parts: &[f64]| parts[parts.len() - 4..].iter().sum::<f64>() / 4.0;
+    assert!(rest(&soft) > 90.0 && rest(&hard) > 50.0, "{soft:?} {hard:?}");
+}
+
+#[test]
+fn masters_that_are_far_away_make_clocks_unsure() {
+    let figure = small("spanner_figure6");
+    let near = points(&figure, 0, "90th percentile, near");
+    let far = points(&figure, 1, "90th percentile, five cities");
+    // Half of the way there and back to a majority, and the sawtooth of a fifth of a second.
+    assert!(near[12..].iter().all(|ms| (0.3..1.0).contains(ms)), "{near:?}");
+    assert!(far[12..].iter().all(|ms| (10.0..40.0).contains(ms)), "{far:?}");
+    assert_eq!(small("spanner_figure6").text(), figure.text(), "the same figure is the same");
+}
+
+#[test]
+fn who_asks_for_an_unknown_figure_hears_which_there_are() {
+    let why = draw("spanner_table9", Effort::Small, &mut |_| {}).expect_err("there is none").to_string();
+    assert!(why.contains("spanner_table9") && all().all(|(name, _)| why.contains(name)), "{why}");
+}

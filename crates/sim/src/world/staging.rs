@@ -1,0 +1,177 @@
+//! A scene: groups that are where a figure wants them, sessions that do one thing, and what is counted of it.
+
+use super::{Event, MS, S, World};
+use crate::faults::Fault;
+use crate::profile::Costs;
+use crate::scene::{Incident, Scene, Work};
+use crate::workload::{Plan, Step};
+use crate::world::processor::Price;
+use meridian_clock::Timestamp;
+use meridian_machine::ShardId;
+use meridian_mvcc::{Key, KeyRange};
+use meridian_txn::{Lock, Mode, ReadAt};
+use rand::Rng;
+use std::collections::BTreeSet;
+
+/// Within so long somebody leads everywhere.
+const ELECTED: u64 = S;
+/// Whoever is to lead is there for so long before the others: less than a message takes, so that they are there when it asks for their votes.
+const FIRST: u64 = 400_000;
+/// Every group is written to for so long, and then nothing happens for as long.
+const PRIMED: u64 = S / 2;
+/// The last to do what was begun before the measurement.
+const LAST: u64 = 20 * S;
+
+fn start_of(group: u32) -> Key {
+    if group == 0 { Key::default() } else { Key::from(format!("r{group:05}").into_bytes()) }
+}
+
+impl World {
+    /// Sets the scene, and counts.
+    pub(super) fn stage(&mut self, scene: Scene, costs: Costs) {
+        self.lease_ns = scene.lease_ns;
+        self.even(costs, scene.half_width_ns);
+        self.until(0, |_| false);
+        self.acquaint();
+        self.populate(scene);
+        self.until(ELECTED, |_| false);
+        self.introduce(scene);
+        self.primed_since = self.now();
+        self.raise();
+        self.until(PRIMED, |_| false);
+        self.open = false;
+        self.until(LAST, |world| world.clients.iter().all(|client| client.attempt.is_none()));
+        self.until(PRIMED, |_| false);
+        self.open = true;
+        self.begin_count();
+        let (all, clients) = (scene.window_ns, self.clients.len() as u64);
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            client.due = self.time.now() + scene.every_ns.map_or(MS, |every| number as u64 * every / clients);
+        }
+        self.raise();
+        let mut rest = all;
+        match scene.incident {
+            Some(Incident::Kill { zone, told, at_ns }) => {
+                rest -= at_ns.min(all);
+                self.until(at_ns.min(all), |_| false);
+                self.kill(scene, zone, told);
+            }
+            Some(Incident::Masters { late, late_until_ns, away_at_ns, away_for_ns }) => {
+                let weather = |straggle| Fault::Weather { loss: 0.0, repeat: 0.0, straggle };
+                self.strike(weather(1.0 / f64::from(late.max(1))));
+                self.push(late_until_ns, None, Event::Fault(weather(0.0)));
+                let two = Fault::Crash { nodes: vec![0, scene.zones], for_ns: away_for_ns };
+                self.push(away_at_ns, None, Event::Fault(two));
+            }
+            None => {}
+        }
+        self.until(rest, |_| false);
+        self.end_count(all);
+    }
+
+    /// Every group's members come to life; whoever is to lead first.
+    fn populate(&mut self, scene: Scene) {
+        for leads in [true, false] {
+            for group in 0..scene.groups {
+                let (members, shard) = (scene.members(group), ShardId(group));
+                let voters: Vec<_> = members.iter().map(|node| self.members[*node]).collect();
+                let end = (group + 1 < scene.groups).then(|| start_of(group + 1));
+                let bounds = KeyRange { start: start_of(group), end };
+                for node in if leads { &members[..1] } else { &members[1..] } {
+                    let Some(life) = &mut self.nodes[*node].life else { continue };
+                    match life.place(shard, bounds.clone(), &voters, leads) {
+                        Ok(()) => self.perform(*node, shard),
+                        Err(why) => self.unfit(*node, "begin a member", why),
+                    }
+                }
+            }
+            if leads {
+                self.until(FIRST, |_| false);
+            }
+        }
+        for life in self.nodes.iter().filter_map(|node| node.life.as_ref()) {
+            (0..scene.groups).for_each(|group| {
+                let start = start_of(group);
+                life.desk.learn_route(&start, start.clone(), ShardId(group));
+            });
+        }
+    }
+
+    /// Every session knows who leads.
+    fn introduce(&mut self, scene: Scene) {
+        let mut well_led = BTreeSet::new();
+        for group in 0..scene.groups {
+            let shard = ShardId(group);
+            let leads = |node: &usize| {
+                let life = self.nodes[*node].life.as_ref();
+                life.and_then(|life| life.members.get(&shard)).is_some_and(|member| member.replica.is_serving())
+            };
+            let members = scene.members(group);
+            let Some(leader) = members.iter().copied().find(leads) else { continue };
+            well_led.extend((leader == members[0]).then_some(group));
+            let leader = self.members[leader];
+            self.nodes
+                .iter()
+                .filter_map(|node| node.life.as_ref())
+                .for_each(|life| life.desk.set_leader(shard, leader));
+        }
+        self.well_led = well_led.len() as u32;
+    }
+
+    fn raise(&mut self) {
+        for client in 0..self.clients.len() {
+            self.push_at(self.clients[client].due, None, Event::Begin(client));
+        }
+    }
+
+    fn kill(&mut self, scene: Scene, zone: usize, told: bool) {
+        for node in (0..scene.servers).map(|server| server * scene.zones + zone) {
+            self.gone.insert(node);
+            if told {
+                self.strike(Fault::End { node, for_ns: 0 });
+            } else {
+                self.crash(node, 0);
+            }
+        }
+    }
+
+    /// A session does the next thing. That alone costs its node something.
+    pub(super) fn play(&mut self, scene: Scene, client: usize) {
+        let node = scene.seat(client);
+        if self.nodes[node].life.is_none() || scene.groups == 0 {
+            return;
+        }
+        self.pay(node, Price::Local);
+        let number = self.begun as u32;
+        self.begun += 1;
+        let (work, first) = match self.measured_since {
+            0 => (Work::Write(1), number % scene.groups),
+            _ => (scene.work, self.rng.random_range(0..scene.groups)),
+        };
+        let mut name = |group: u32| format!("r{group:05}{:07}", self.rng.random_range(0..self.keys));
+        let before = Timestamp::end_of(self.primed_since);
+        let (mode, steps) = match work {
+            Work::Write(groups) => {
+                let some = (0..groups.min(scene.groups)).map(|more| (first + more) % scene.groups);
+                (Mode::ReadWrite, some.map(|group| Step::Write(name(group), Some(1))).collect())
+            }
+            Work::Read => (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(name(first), Lock::Shared)]),
+            Work::Snapshot => (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)]),
+        };
+        self.start(client, node, Plan { mode, steps, mark: None, rows: 1, alone: false, schema: None });
+    }
+
+    /// What became of it is counted, and the session goes on.
+    pub(super) fn go_on(&mut self, scene: Scene, client: usize, committed: bool) {
+        let now = self.now();
+        if committed {
+            self.measured.ended_ns.push(now - self.measured_since);
+        } else {
+            self.measured.failed += 1;
+        }
+        let there = &mut self.clients[client];
+        there.due += scene.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
+        let due = there.due;
+        self.push_at(due, None, Event::Begin(client));
+    }
+}
