@@ -218,15 +218,16 @@ fn every_planted_defect_is_noticed() {
     for defect in Defect::all().filter(|defect| !is_rare(defect)) {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::LeaseNotChecked => 1330,
-            Defect::VoteForgotten => 170,
-            Defect::EarlierLifeHeard => 590,
+            Defect::LeaseNotChecked => 60,
+            Defect::VoteForgotten => 30,
+            Defect::EarlierLifeHeard => 120,
             Defect::Rule(Rule::ReadVoteUnbounded) => 30,
-            Defect::Rule(Rule::CommitBelowPrepare) => 45,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 80,
-            Defect::Rule(Rule::WoundNotForwarded) => 140,
-            Defect::Rule(Rule::LeasesOverlap) => 78,
-            Defect::Rule(Rule::StoreChecksum) => 1306,
+            Defect::Rule(Rule::WoundNotForwarded) => 40,
+            Defect::Rule(Rule::AckBeforeDurable) => 100,
+            Defect::Rule(Rule::ContradictionStays) => 60,
+            Defect::Rule(Rule::StoreChecksum) => 420,
+            Defect::Rule(Rule::GapUnnoticed) => 120,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 420,
             _ => 0,
         };
         let noticed = |seed: &u64| {

@@ -17,13 +17,12 @@
 
 use clap::Args;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Where the lab reads them.
 const FILE: &str = "crates/sim/src/costs.txt";
-const EXAMPLE: &str = "target/release/examples/commits";
 /// Runs are so long, in seconds; three nodes' leader moves within that.
 const ALONE: u64 = 10;
 const THREE: u64 = 26;
@@ -85,10 +84,10 @@ fn micros(text: &str) -> Option<f64> {
     number("µs").or_else(|| Some(number("ms")? * 1e3)).or_else(|| Some(number("ns")? / 1e3))
 }
 
-fn run_one(nodes: u32, seconds: u64) -> Result<Run, String> {
-    let mut command = Command::new(EXAMPLE);
+fn run_one(example: &Path, nodes: u32, seconds: u64) -> Result<Run, String> {
+    let mut command = Command::new(example);
     let command = command.args([nodes.to_string(), "1".into(), seconds.to_string()]).stdout(Stdio::piped());
-    let child = command.spawn().map_err(|error| format!("{EXAMPLE}: {error}"))?;
+    let child = command.spawn().map_err(|error| format!("{}: {error}", example.display()))?;
     std::thread::sleep(Duration::from_secs(seconds - LOOK));
     let (before, began) = (burnt(&child)?, Instant::now());
     std::thread::sleep(Duration::from_secs(LOOK - 2));
@@ -97,7 +96,7 @@ fn run_one(nodes: u32, seconds: u64) -> Result<Run, String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let word_after = |mark: &str| text.split_once(mark)?.1.split([' ', ',']).next();
     let found = || Some((word_after("sessions: ")?.parse::<f64>().ok()?, micros(word_after("p50 ")?)?));
-    let (per_second, p50_us) = found().ok_or_else(|| format!("{EXAMPLE} said {text}"))?;
+    let (per_second, p50_us) = found().ok_or_else(|| format!("{} said {text}", example.display()))?;
     let commits = per_second * elapsed.as_secs_f64();
     let cpu_us = after.into_iter().map(|(name, ns)| {
         let ns = ns - before.get(&name).copied().unwrap_or_default();
@@ -109,22 +108,22 @@ fn run_one(nodes: u32, seconds: u64) -> Result<Run, String> {
 /// Measures, and writes the file.
 pub fn run(options: &Options) -> Result<(), String> {
     let mut build = Command::new("cargo");
-    let build =
-        build.args(["build", "--release", "-p", "meridian-host", "--example", "commits", "--target-dir", "target"]);
+    let build = build.args(["build", "--release", "-p", "meridian-host", "--example", "commits"]);
     let built = build.status().map_err(|error| error.to_string())?;
     if !built.success() {
         return Err("commits cannot be built".into());
     }
-    let text = measure(options.runs)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let text = measure(&target.join("release/examples/commits"), options.runs)?;
     print!("{text}");
     std::fs::write(Path::new(FILE), text).map_err(|error| format!("{FILE}: {error}"))
 }
 
-fn measure(runs: u32) -> Result<String, String> {
+fn measure(example: &Path, runs: u32) -> Result<String, String> {
     let least = |nodes: u32, seconds: u64| {
         let mut best: Option<Run> = None;
         for _ in 0..runs {
-            let run = run_one(nodes, seconds)?;
+            let run = run_one(example, nodes, seconds)?;
             eprintln!("{}", run.told(nodes));
             // Whoever leads elsewhere reads for the session there.
             let counts = run.of("read") < 0.1;
