@@ -122,8 +122,8 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         ),
         format!(
             "A lease here ends {lease_s} s after the last word of its leader, which speaks several times a second: the ends are not spread over 10 s as the paper's are. A session waits for \
-         a leader for 10 s; who waits longer fails, and is counted as failed. A node with sessions that asks a dead leader waits for a second before it asks another, for each group: the \
-         recovery after leader-soft, and its end after leader-hard, are that."
+         a leader for 10 s; who waits longer fails, and is counted as failed. Who leads a group a node with sessions finds out by asking one node after the other, for it does not \
+         know who has members: the recovery after leader-soft is that."
         ),
         model(),
     ];
