@@ -174,8 +174,11 @@ impl Directory {
         directory.begin(SYSTEM, None, Some(watch))?;
         directory.read_settled_rows().map_err(|error| directory.of_store(error))?;
         let rows: Vec<DatabaseRow> = directory.databases.read().iter().cloned().collect();
-        for row in rows.into_iter().filter(|row| row.id != SYSTEM) {
-            directory.begin(row.id, row.retention_ns, None)?;
+        for row in rows {
+            match directory.gateway(row.id) {
+                Some(begun) => begun.site().sessions().retain(row.retention_ns),
+                None => directory.begin(row.id, row.retention_ns, None)?,
+            }
         }
         let of_thread = Arc::downgrade(&directory);
         let thread = std::thread::Builder::new().name("databases".into()).spawn(move || {

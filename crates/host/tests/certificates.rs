@@ -1,5 +1,8 @@
 //! Members that know each other by certificates, over TCP.
 
+#[path = "common/ports.rs"]
+mod ports;
+
 use futures::executor::block_on;
 use meridian_host::clock::ClockBound;
 use meridian_host::identity::OpenError;
@@ -10,19 +13,18 @@ use meridian_mvcc::{Key, Value};
 use meridian_placement::Member;
 use meridian_txn::{Begin, Mode, Outcome};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn members() -> Vec<Member> {
-    let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let member = |(node, listener): (u32, &TcpListener)| Member {
+    let member = |(node, port): (u32, u16)| Member {
         node: NodeId(node),
         zone: String::new(),
-        address: listener.local_addr().unwrap().to_string(),
+        address: format!("127.0.0.1:{port}"),
     };
-    (1..).zip(&listeners).map(member).collect()
+    (1..).zip(ports::free_ports(3)).map(member).collect()
 }
 
 fn open(node: u32, members: &[Member], folder: &Path, token: Option<Token>) -> Result<Arc<Node>, OpenError> {

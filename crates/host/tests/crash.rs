@@ -1,7 +1,10 @@
 //! Real processes, killed without warning under load: no acknowledged write is lost, and sums are conserved.
 
+#[path = "common/ports.rs"]
+mod ports;
+
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -18,8 +21,7 @@ fn program() -> PathBuf {
 }
 
 fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").to_string()
+    format!("127.0.0.1:{}", ports::free_ports(1)[0])
 }
 
 /// Small and reproducible: which node dies when need not be well distributed.

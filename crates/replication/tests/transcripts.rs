@@ -5,7 +5,9 @@ mod script;
 
 use bytes::Bytes;
 use meridian_machine::planted::{Rule, plant};
-use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId};
+use meridian_machine::{
+    Address, DatabaseId, Effect, Health, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId,
+};
 use meridian_replication::group::{Config, Event, Group, Index, Message, Payload, Record, Restored, Term, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -28,6 +30,7 @@ struct Member {
     /// Agreed, and what of it a checkpoint covers.
     agreed: Vec<(Index, Term, String)>,
     cut: bool,
+    fenced: bool,
     /// No member any more since this entry.
     removed: Option<Index>,
 }
@@ -118,8 +121,11 @@ impl World {
     }
 
     fn step(&mut self, at: usize, step: impl FnOnce(&mut Group, Reading, &mut Outbox<Group>)) -> Result<(), String> {
-        let now = self.reading();
+        let mut now = self.reading();
         let member = &mut self.members[at];
+        if member.fenced {
+            now.health = Health::Fenced;
+        }
         step(member.group.as_mut().ok_or("it is down")?, now, &mut member.out);
         self.perform(at);
         Ok(())
@@ -236,6 +242,8 @@ impl World {
                 }
                 self.step(at, |group, now, out| group.flush(now, out))?;
             }
+            // It does not know the time.
+            ["fence", who] => self.members[node(who)?].fenced = true,
             ["hold", who] => self.members[node(who)?].held = true,
             ["sync", who] => {
                 let at = node(who)?;
@@ -255,7 +263,7 @@ impl World {
             ["quiesce", who] => {
                 let at = node(who)?;
                 let mut silent = false;
-                self.step(at, |group, now, out| silent = group.quiesce(now, out))?;
+                self.step(at, |group, _, out| silent = group.quiesce(out))?;
                 if !silent {
                     let _ = writeln!(self.said, "{who} goes on speaking");
                 }

@@ -222,7 +222,7 @@ fn every_planted_defect_is_noticed() {
             Defect::VoteForgotten => 30,
             Defect::EarlierLifeHeard => 120,
             Defect::Rule(Rule::ReadVoteUnbounded) => 30,
-            Defect::Rule(Rule::WoundNotForwarded) => 40,
+            Defect::Rule(Rule::WoundNotForwarded) => 200,
             Defect::Rule(Rule::AckBeforeDurable) => 100,
             Defect::Rule(Rule::ContradictionStays) => 60,
             Defect::Rule(Rule::StoreChecksum) => 420,

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod ports;
+
 use futures::executor::block_on;
 use meridian_host::clock::ClockBound;
 use meridian_host::member::Patience;
@@ -11,20 +13,18 @@ use meridian_machine::NodeId;
 use meridian_mvcc::{Key, Value};
 use meridian_placement::Member;
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Of a new cluster, at ports that are free.
 pub fn members() -> Vec<Member> {
-    let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let member = |(index, listener): (usize, &TcpListener)| Member {
+    let member = |(index, port): (usize, u16)| Member {
         node: NodeId(u32::try_from(index).unwrap() + 1),
         zone: format!("zone{index}"),
-        address: listener.local_addr().unwrap().to_string(),
+        address: format!("127.0.0.1:{port}"),
     };
-    listeners.iter().enumerate().map(member).collect()
+    ports::free_ports(3).into_iter().enumerate().map(member).collect()
 }
 
 /// Short, so that tests of what comes after a silence are: what is killed is missed soon.

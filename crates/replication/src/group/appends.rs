@@ -90,9 +90,9 @@ impl Group {
         }
         self.heard_leader_at = Some(now.boot_ns);
         self.arm_election(now, out);
-        if self.promise(now, leader, lease_ns, out) || self.grant.is_some_and(|grant| grant.to == leader) {
-            self.ungranted = Some(asked_at);
-        }
+        // A leader that does not say counts on what this one would.
+        let lease_ns = if lease_ns == 0 { self.config.lease_ns } else { lease_ns };
+        self.ungranted = self.promise(now, leader, lease_ns, out).then_some(asked_at);
         let agrees = prev_index <= self.commit || self.log.term(prev_index) == Some(prev_term);
         if !agrees {
             let last = self.log.last().0;

@@ -688,6 +688,7 @@ impl Machine for Group {
             }
             Message::TakeOver { term, heir } if term == self.term => {
                 // The leader has given up its lease, and with it this member's promise to it.
+                self.wake(now, out);
                 self.grant = self.grant.filter(|grant| grant.to != from);
                 (self.heard_leader_at, self.leader) = (None, None);
                 if heir == self.config.me {

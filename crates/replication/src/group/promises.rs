@@ -29,7 +29,7 @@ impl Group {
         self.waiting.push_back((position, Waiting::Entries(last, term)));
     }
 
-    /// Promises a lease to a leader. Returns whether the promise is on disk as far as it reaches (invariant 4).
+    /// Promises a lease to a leader, and writes that down. False if it may not, for what it promised another or because it does not know the time.
     pub(super) fn promise(&mut self, now: Reading, to: NodeId, lease_ns: u64, out: &mut Outbox<Group>) -> bool {
         if self.promised_to_another(now, to) || lease_ns > LONGEST_LEASE_NS {
             return false;
@@ -46,7 +46,7 @@ impl Group {
                 self.persist_standing(None, out);
             }
         }
-        covers(&self.durable_grant)
+        true
     }
 
     /// Tells the leader what is on disk here.

@@ -14,22 +14,20 @@ use super::{Group, Message, Role, Timer};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
 
 impl Group {
-    /// Falls silent, if all that is in the log is agreed and every member that answers has it. The owner sees to it that nobody wants anything.
-    pub fn quiesce(&mut self, now: Reading, out: &mut Outbox<Group>) -> bool {
+    /// Falls silent, if all that is in the log is agreed and every member has it: one that is away is waited for, since it may have been told of an earlier silence and
+    /// would never ask. The owner sees to it that nobody wants anything.
+    pub fn quiesce(&mut self, out: &mut Outbox<Group>) -> bool {
         let (last, term) = (self.log.last().0, self.term);
-        let lease_ns = self.config.lease_ns;
         let settled = self.is_settled() && self.commit == last && self.durable == last && self.may_lead(self.config.me);
         let Role::Leader { followers, announced: true, abdicating: None, quiescent, .. } = &mut self.role else {
             return false;
         };
-        let silent = |granted: u64| granted == 0 || granted + lease_ns <= now.interval.earliest;
-        let all = followers.values().all(|progress| progress.matched == last || silent(progress.granted));
+        let all = followers.values().all(|progress| progress.matched == last);
         if !settled || !all || *quiescent || followers.is_empty() {
             return false;
         }
         *quiescent = true;
-        let told = followers.iter().filter(|(_, progress)| progress.matched == last);
-        let told: Vec<_> = told.map(|(node, progress)| (*node, progress.since)).collect();
+        let told: Vec<_> = followers.iter().map(|(node, progress)| (*node, progress.since)).collect();
         for (node, since) in told {
             out.send(self.address(node), Message::Quiesce { term, last, since });
         }

@@ -133,20 +133,22 @@ impl<S: Site> Session<S> {
             let range = KeyRange::point(key);
             questions.push((seat, self.request(None, self.lock_question(range, Lock::Exclusive, false, 1, true))));
         }
-        let until = self.boot_ns() + ONE_TRY_NS;
+        let until = self.lock_patience_ends().min(self.boot_ns() + ONE_TRY_NS);
         let ask = |(seat, request): (Seat, Request)| {
             let site = &*site;
             async move {
                 let heard = if site.reaches(seat.node) { site.ask(seat, request, until).await } else { None };
-                (seat.shard, heard)
+                (seat, heard)
             }
         };
-        for (shard, heard) in join_all(questions.into_iter().map(ask)).await {
+        for (seat, heard) in join_all(questions.into_iter().map(ask)).await {
             match heard {
                 Some(Heard::Reply(Reply::Rows { footing, at, .. }) | Heard::Read { footing, at, .. }) => {
-                    self.note(shard, footing, at);
+                    self.note(seat.shard, footing, at);
                 }
                 Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => return Err(self.end(why)),
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => self.lost_leader(seat, leader)?,
+                Some(Heard::Reply(Reply::Moved { to, .. })) => self.learn(to),
                 _ => {}
             }
         }

@@ -272,10 +272,7 @@ impl<S: Site> Session<S> {
             }
         }
         let mut tries = 0;
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        // A snapshot takes no lock: it waits for a leader at most.
-        let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
-        let give_up = lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)));
+        let give_up = self.lock_patience_ends();
         loop {
             let now = self.boot_ns();
             let part = self.parts.get(&shard).copied().unwrap_or_default();
@@ -368,6 +365,13 @@ impl<S: Site> Session<S> {
         Failure::Aborted(why)
     }
 
+    /// Until when a lock is waited for, by the boot clock. A snapshot takes none: it waits for a leader at most.
+    pub(super) fn lock_patience_ends(&self) -> u64 {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
+        lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)))
+    }
+
     /// What was read here.
     fn found(&self, chunk: meridian_mvcc::Chunk) -> Rows {
         let at = if self.versions { chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
@@ -404,7 +408,7 @@ impl<S: Site> Session<S> {
     }
 
     /// The node that was asked does not lead. Locks that it held for us are void.
-    fn lost_leader(&mut self, asked: Seat, leader: Option<u32>) -> Result<(), Failure> {
+    pub(super) fn lost_leader(&mut self, asked: Seat, leader: Option<u32>) -> Result<(), Failure> {
         self.site.heard_of_leader(asked, leader.map(NodeId));
         let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
         part.leader = None;
