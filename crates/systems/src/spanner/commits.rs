@@ -205,6 +205,7 @@ impl Replica {
         self.dismiss_split(out);
         self.dismiss_change(out);
         self.dismiss_idleness();
+        self.unanswered.clear();
         self.locks = LockTable::new();
         self.live.clear();
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
@@ -259,6 +260,9 @@ impl Replica {
             self.go_on_changing(now, out);
             self.draw(now, out);
             self.vote_reads(now, out);
+            if !self.unanswered.is_empty() {
+                self.answer_voters(now, out);
+            }
         }
         self.show_snapshots(now, out);
         if self.serving && self.group.is_leader() {

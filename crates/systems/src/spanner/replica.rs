@@ -300,6 +300,8 @@ pub struct Replica {
     /// Attempts that have only read here, and want to vote; and those that have, with the bound of their commit timestamps.
     pub(super) would_vote: Vec<Pending>,
     pub(super) readers: BTreeMap<TransactionId, Timestamp>,
+    /// Who asked what became of a transaction while no lease was held.
+    pub(super) unanswered: Vec<(Address, TransactionId)>,
     /// The timer for what is prepared or owed is armed.
     pub(super) resolving: bool,
     /// When [`Timer::CommitWait`] is due at the latest, as far as this step has found.
@@ -413,6 +415,7 @@ impl Replica {
             collecting: BTreeMap::new(),
             would_vote: Vec::new(),
             readers: BTreeMap::new(),
+            unanswered: Vec::new(),
             resolving: false,
             wake_ns: None,
             splitting: None,

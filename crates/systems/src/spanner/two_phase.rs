@@ -73,6 +73,9 @@ pub(super) struct Collecting {
     votes: Collected,
 }
 
+/// So many questions wait for the lease, at most: they are repeated anyhow.
+const UNANSWERED: usize = 1_000;
+
 impl Replica {
     // ------------------------------------------------------------------------------------------------------ the coordinator
 
@@ -441,6 +444,19 @@ impl Replica {
         if now.interval.latest < until {
             sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
             out.send_before(until, from, Message::Between(Between::Decided { transaction: who, at: None }));
+        } else if self.unanswered.len() < UNANSWERED && !self.unanswered.contains(&(from, who)) {
+            // It was woken by the question, and may be silent again when that is repeated.
+            self.unanswered.push((from, who));
+        }
+    }
+
+    /// Answers what could not be answered before the lease held.
+    pub(super) fn answer_voters(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let held = self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
+        if held {
+            for (from, who) in std::mem::take(&mut self.unanswered) {
+                self.tell_voter(now, from, who, out);
+            }
         }
     }
 
