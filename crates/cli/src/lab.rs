@@ -384,6 +384,7 @@ impl Simulation {
                     "failed": failed,
                     "unknown": unknown,
                     "faults": report.faults,
+                    "changes": report.changes,
                     "failures": report.failures,
                     "events": report.events,
                     "virtual_ns": report.virtual_ns,
@@ -398,8 +399,10 @@ impl Simulation {
                 self.nodes,
                 2 * self.nodes
             );
-            let struck: Vec<String> = report.faults.iter().map(|(name, times)| format!("{name} {times}×")).collect();
-            println!("faults        {}", if struck.is_empty() { "none".into() } else { struck.join(", ") });
+            for (what, counts) in [("faults ", &report.faults), ("changes", &report.changes)] {
+                let counts: Vec<String> = counts.iter().map(|(name, times)| format!("{name} {times}×")).collect();
+                println!("{what}       {}", if counts.is_empty() { "none".into() } else { counts.join(", ") });
+            }
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
             for (why, times) in &report.failures {
                 println!("              {times}× {why}");
@@ -571,7 +574,8 @@ impl Sums {
                 for (sum, count) in self.transactions.iter_mut().zip(counts(&report)) {
                     *sum += count;
                 }
-                report.faults.iter().for_each(|(name, times)| *self.faults.entry(name).or_default() += times);
+                let struck = report.faults.iter().chain(&report.changes);
+                struck.for_each(|(name, times)| *self.faults.entry(name).or_default() += times);
                 report.reached.iter().for_each(|(what, times)| *self.reached.entry(what).or_default() += times);
                 self.starved.extend(report.is_starved().then_some(seed));
                 self.virtual_ns += report.virtual_ns;

@@ -1,25 +1,25 @@
-//! How long superseded versions are kept, as SQL says it.
+//! How long superseded versions are kept, and when rows were committed, as SQL says it.
 
 mod common;
 
 use common::Started;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-async fn kept(client: &Client) -> Option<String> {
-    let rows = client.simple_query("SHOW version_retention_period").await.expect("is shown");
-    rows.iter().find_map(|row| match row {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    })
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_says_for_how_long_it_keeps_versions() {
+/// A server on a folder of its own, and somebody who speaks with it.
+async fn served() -> (Client, Started, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Started::on(folder.path());
     let (client, connection) = tokio_postgres::connect(&server.url, NoTls).await.expect("connects");
     tokio::spawn(connection);
-    assert_eq!(kept(&client).await.as_deref(), Some("10min"));
+    (client, server, folder)
+}
+
+const KEPT: &str = "SHOW version_retention_period";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_says_for_how_long_it_keeps_versions() {
+    let (client, _server, _folder) = served().await;
+    assert_eq!(one(&client, KEPT).await.as_deref(), Some("10min"));
     for (said, expected) in [
         ("SET version_retention_period = '1h'", "1h"),
         ("SET version_retention_period TO '90 s'", "90s"),
@@ -28,7 +28,7 @@ async fn a_database_says_for_how_long_it_keeps_versions() {
         ("SET version_retention_period TO DEFAULT", "10min"),
     ] {
         client.batch_execute(&format!("ALTER DATABASE meridian {said}")).await.expect(said);
-        assert_eq!(kept(&client).await.as_deref(), Some(expected), "{said}");
+        assert_eq!(one(&client, KEPT).await.as_deref(), Some(expected), "{said}");
     }
     for (wrong, code, words) in [
         ("meridian SET version_retention_period = '5 parsecs'", "22023", "is no duration"),
@@ -62,10 +62,7 @@ async fn one(client: &Client, query: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_tell_when_they_were_committed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let server = Started::on(folder.path());
-    let (client, connection) = tokio_postgres::connect(&server.url, NoTls).await.expect("connects");
-    tokio::spawn(connection);
+    let (client, _server, _folder) = served().await;
     let run = async |statement: &str| client.batch_execute(statement).await.expect(statement);
     run("CREATE TABLE note (id int PRIMARY KEY, tag text, words text); CREATE INDEX ON note (tag)").await;
     let mut committed = Vec::new();

@@ -10,9 +10,8 @@
 //! reads a second in all: a session that is late goes on without a pause until it is not. Leases last for 10 s.
 //!
 //! **In what they differ.** Here a leader prolongs its lease with whatever it sends, several times a second: the ends of leases are not distributed over the next 10 seconds, but
-//! come almost together, 10 seconds after the kill. Who waits for an answer of a dead server learns of it at once, as from a reset connection; who asks it later does not: a
-//! question is posted to a node that cannot be reached, and given up after a second (`ONE_TRY_NS`). Each node with sessions finds out so for each group that has another leader,
-//! which is what ours wait for after *leader-soft*, and a second time after the elections of *leader-hard*; the more such nodes, the longer it takes.
+//! come almost together, 10 seconds after the kill. A node with sessions does not know who has members of a group: where its leader is gone it asks one node after the other
+//! until one names the new one, for each group. That is what ours wait for after *leader-soft*; the more such nodes, the longer it takes.
 
 use crate::measure::{S, measure, model, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};

@@ -375,7 +375,10 @@ impl Sessions {
         self.members().iter().for_each(|member| member.world().tell_reads());
         let holding: Vec<(Seat, TransactionId, Age)> = self.holding.lock().values().flatten().copied().collect();
         for (seat, transaction, age) in holding {
-            self.tell(seat, Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive });
+            self.tell(
+                seat,
+                Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive, planned: Vec::new() },
+            );
         }
     }
 

@@ -23,6 +23,10 @@ pub enum Rule {
     CommitBelowPrepare,
     /// The coordinator of a prepared transaction is not told that an older one waits for it (Trap A.5-10).
     WoundNotForwarded,
+    /// What was planned for a schema that holds no more is served and committed (§4.2.3).
+    SchemaUnchecked,
+    /// Nobody cares for a change of the schema that is registered and not decided (§4.2.3).
+    ChangeNotHeeded,
     /// A timestamp is issued twice (I2).
     DuplicateTimestamp,
     /// A new leader trusts its clock more than the log (Trap A.5-2).
@@ -97,7 +101,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 30] = [
+    pub const ALL: [Rule; 32] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -106,6 +110,8 @@ impl Rule {
         Rule::ReadVoteUnbounded,
         Rule::CommitBelowPrepare,
         Rule::WoundNotForwarded,
+        Rule::SchemaUnchecked,
+        Rule::ChangeNotHeeded,
         Rule::ClosedBeforeInstalled,
         Rule::DuplicateTimestamp,
         Rule::IssuerBelowLog,

@@ -4,6 +4,7 @@
 //!   \0local\0 <shard> bounds          which keys it has
 //!   \0local\0 <shard> child <n>       which shard a part of it became, and with which keys
 //!   \0local\0 <shard> recipe …        whatever the recipe that runs it must not lose
+//!   \0local\0 <shard> recipe s <t>    which versions of table t's schema hold in it
 //! ```
 //!
 //! They have no part in SQL, and no route leads to them.
@@ -57,6 +58,14 @@ pub fn child_of(row: &[u8]) -> Option<u32> {
 /// A row of the recipe's own.
 pub fn recipe(shard: u32, name: &[u8]) -> Key {
     [&*key(shard, RECIPE), name].concat().into()
+}
+
+/// How the names of rows of schemas begin, among a recipe's own: every recipe writes them so, because sessions read them.
+pub const SCHEMA: u8 = b's';
+
+/// Where it stands which versions of a table's schema hold in a shard. A table whose schema never changed has none.
+pub fn schema(shard: u32, table: u32) -> Key {
+    recipe(shard, &[&[SCHEMA], &table.to_be_bytes()[..]].concat())
 }
 
 /// All rows of the recipe's own.

@@ -58,6 +58,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
     };
     let nodes = [1, 2, 3].map(NodeId).to_vec();
     let config = Config::new(NodeId(1), nodes, DatabaseId(1), ShardId(0));
+    let lease_ns = config.lease_ns;
     let now = Reading::at(NOW_NS, Interval::around(NOW_NS, 1));
     let mut out = Outbox::new();
     let mut group = Group::new(config, 1, restored, now, &mut out);
@@ -74,7 +75,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
             asked_at: NOW_NS,
             since: Index(0),
             witness: false,
-            lease_ns: 0,
+            lease_ns,
         },
     };
     group.on_message(now, Address::replica(NodeId(2), DatabaseId(1), ShardId(0)), message, &mut out);

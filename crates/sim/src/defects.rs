@@ -66,8 +66,10 @@ impl Defect {
 
     /// A world in which it may show: a campaign's, with the faults under which it shows soonest.
     pub fn world(self, seed: u64) -> Options {
+        // Only SQL has schemas.
+        let sql = matches!(self, Defect::Rule(Rule::SchemaUnchecked | Rule::ChangeNotHeeded));
         // Members stay: what is broken here shows without, and sooner.
-        Options { defect: Some(self), faults: self.faults(), moves: Some(0), ..campaign(seed) }
+        Options { defect: Some(self), faults: self.faults(), moves: Some(0), sql, ..campaign(seed) }
     }
 
     /// The faults under which it shows soonest.

@@ -147,6 +147,8 @@ pub struct Report {
     pub verdict: Result<(), String>,
     /// How often each fault struck.
     pub faults: BTreeMap<&'static str, u64>,
+    /// How often shards were split, and got other members: no faults, and not without effect.
+    pub changes: BTreeMap<&'static str, u64>,
     /// How often each state was met that a campaign should meet.
     pub reached: BTreeMap<&'static str, u64>,
     /// Of transactions begun while faults struck, how many, and how many of those were committed; and the same of the quiet after them. Who gave

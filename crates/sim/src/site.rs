@@ -113,7 +113,7 @@ impl Desk {
         let mut state = self.state.lock();
         let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
         for ((_, seat), (transaction, age)) in holding {
-            let request = Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive };
+            let request = Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive, planned: Vec::new() };
             state.wishes.push(Wish::Ask(seat, request));
         }
     }

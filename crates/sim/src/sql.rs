@@ -129,9 +129,15 @@ impl Client<'_> {
 
     async fn scan(&mut self, low: &str, high: &str, backwards: bool) -> Result<Vec<(String, Value)>, SqlError> {
         let order = if backwards { "DESC" } else { "ASC" };
-        let query = format!("SELECT k, v FROM lab WHERE k >= '{low}' AND k < '{high}' ORDER BY k {order}");
+        let query = match backwards && !self.writes {
+            // By an index on v, while there is one: it tells what the table tells.
+            true => "SELECT k, v FROM lab WHERE v >= ''".to_owned(),
+            false => format!("SELECT k, v FROM lab WHERE k >= '{low}' AND k < '{high}' ORDER BY k {order}"),
+        };
         let row = |row: &Vec<Datum>| (text(&row[0]).to_owned(), value(text(&row[0]), text(&row[1])));
-        let rows: Vec<(String, Value)> = self.run(&query).await?.iter().map(row).collect();
+        let mut rows: Vec<(String, Value)> = self.run(&query).await?.iter().map(row).collect();
+        rows.retain(|(key, _)| low <= key.as_str() && key.as_str() < high);
+        rows.sort_by(|(one, _), (other, _)| if backwards { other.cmp(one) } else { one.cmp(other) });
         self.note(Op::Scan(low.to_owned(), high.to_owned(), rows.clone()));
         Ok(rows)
     }

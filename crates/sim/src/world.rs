@@ -287,6 +287,8 @@ pub struct World {
     /// How many faults were drawn.
     drawn: u64,
     struck: BTreeMap<&'static str, u64>,
+    /// How often shards were split, and got other members.
+    changed: BTreeMap<&'static str, u64>,
     faulty_transactions: (u64, u64),
     quiet_transactions: (u64, u64),
     failures: BTreeMap<String, u64>,
@@ -403,6 +405,7 @@ impl World {
             gone: BTreeSet::new(),
             drawn: 0,
             struck: BTreeMap::new(),
+            changed: BTreeMap::new(),
             faulty_transactions: (0, 0),
             quiet_transactions: (0, 0),
             failures: BTreeMap::new(),
@@ -477,6 +480,7 @@ impl World {
             verdict: self.violation.map_or(Ok(()), |why| Err(format!("seed {}: {why}", self.options.seed))),
             history: self.history,
             faults: self.struck,
+            changes: self.changed,
             reached: BTreeMap::new(),
             faulty: self.faulty_transactions,
             quiet: self.quiet_transactions,

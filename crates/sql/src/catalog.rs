@@ -1,18 +1,19 @@
 //! Descriptors of tables and indexes: rows of the database itself, under its own protocol, so that DDL is transactional.
 //!
-//! Each table has a fence row that holds its version. Whoever reads or writes the table reads the fence under a shared lock in the
-//! same transaction; DDL writes it. So a plan made for another version is noticed, and DDL waits for those who use the table.
+//! Each table has a row that holds its version, and that DDL locks and writes. Others read it only when they plan, at a snapshot; what they do says
+//! which versions it was planned for, and whoever has the rows refuses what is outdated ([`Transaction::planned_for`]).
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::key;
 use crate::kv;
 use crate::types::Type;
-use meridian_mvcc::Key;
-use meridian_txn::{Lock, Transaction};
+use meridian_clock::Timestamp;
+use meridian_mvcc::{Key, KeyRange};
+use meridian_txn::{Lock, SchemaVersion, Transaction};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A table as its descriptor tells it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -75,6 +76,10 @@ pub struct Index {
     /// Whether no two rows agree in it.
     #[n(3)]
     pub unique: bool,
+    /// Its entries are written, and nobody reads it yet: rows that were there before it may be missing.
+    #[n(4)]
+    #[cbor(default)]
+    pub building: bool,
 }
 
 /// A column of an index.
@@ -140,6 +145,22 @@ impl Table {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// All keys of its rows and of its indexes' entries, but those in storage that only this transaction knows.
+    pub(crate) fn ranges(&self, own: &[u32]) -> Vec<KeyRange> {
+        let storages = [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.id));
+        let known = storages.filter(|storage| !own.contains(storage));
+        known.map(|storage| kv::prefix_range(&kv::storage_prefix(storage))).collect()
+    }
+
+    /// From the commit on nobody is served who planned for this version of it or an older one.
+    pub(crate) fn outdate(&self, txn: &mut dyn Transaction, to: u64, own: &[u32]) -> Result<(), SqlError> {
+        let ranges = self.ranges(own);
+        if !ranges.is_empty() {
+            txn.change_schema(SchemaVersion { table: self.id, version: to }, ranges)?;
+        }
+        Ok(())
+    }
+
     /// The key of a row under the primary key, with the storage's prefix. Without a primary key the caller makes an id.
     pub(crate) fn row_key(&self, row: &[Datum]) -> Option<Vec<u8>> {
         let primary = self.primary.as_ref()?;
@@ -190,35 +211,61 @@ pub(crate) struct Relation {
     pub(crate) table: u32,
 }
 
-/// Descriptors by id and version, shared by all sessions of a database. Only committed ones enter.
+/// Descriptors by id, shared by all sessions of a database. Only committed ones enter; they may be outdated.
 #[derive(Default)]
 pub(crate) struct Cache {
-    tables: Mutex<BTreeMap<u32, Arc<Table>>>,
+    tables: Mutex<BTreeMap<u32, Known>>,
+}
+
+struct Known {
+    table: Arc<Table>,
+    /// A snapshot in which it was so.
+    since: Timestamp,
 }
 
 impl Cache {
+    fn tables(&self) -> MutexGuard<'_, BTreeMap<u32, Known>> {
+        self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     fn get(&self, id: u32, version: u64) -> Option<Arc<Table>> {
-        let tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        tables.get(&id).filter(|table| table.version == version).cloned()
+        self.tables().get(&id).filter(|known| known.table.version == version).map(|known| known.table.clone())
+    }
+
+    /// The newest version of a table that is known, if it held already at a snapshot.
+    pub(crate) fn version(&self, id: u32, at: Option<Timestamp>) -> Option<u64> {
+        let held = |known: &&Known| at.is_none_or(|at| known.since <= at);
+        self.tables().get(&id).filter(held).map(|known| known.table.version)
+    }
+
+    /// A table changed: what is known of it is outdated.
+    pub(crate) fn forget(&self, id: u32) {
+        self.tables().remove(&id);
+    }
+
+    /// Some tables changed.
+    pub(crate) fn clear(&self) {
+        self.tables().clear();
     }
 
     /// A table by the storage of its rows or of one of its indexes, or by its own id, as far as it is known here.
     pub(crate) fn find(&self, which: impl Fn(&Table) -> bool) -> Option<Arc<Table>> {
-        let tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        tables.values().find(|table| which(table)).cloned()
+        self.tables().values().find(|known| which(&known.table)).map(|known| known.table.clone())
     }
 
-    fn put(&self, table: Arc<Table>) {
-        let mut tables = self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if tables.get(&table.id).is_none_or(|old| old.version < table.version) {
-            tables.insert(table.id, table);
+    fn put(&self, table: Arc<Table>, since: Timestamp) {
+        let mut tables = self.tables();
+        match tables.get_mut(&table.id) {
+            Some(known) if known.table.version == table.version => known.since = known.since.min(since),
+            Some(known) if known.table.version > table.version => {}
+            _ => drop(tables.insert(table.id, Known { table, since })),
         }
     }
 }
 
-/// The version in a table's fence; `None` when the table is gone.
-pub(crate) async fn fence(txn: &mut dyn Transaction, id: u32, lock: Lock) -> Result<Option<u64>, SqlError> {
-    let key = kv::fence_key(id);
+/// The version of a table, as a transaction sees it; `None` when the table is gone.
+pub(crate) async fn version(txn: &mut dyn Transaction, id: u32, lock: Lock) -> Result<Option<u64>, SqlError> {
+    let key = kv::version_key(id);
     let value = txn.get(&key, lock).await?;
     value.map(|value| read_u64(&value.0)).transpose()
 }
@@ -242,17 +289,17 @@ pub(crate) async fn table_by_id(
     clean: bool,
     lock: Lock,
 ) -> Result<Option<Arc<Table>>, SqlError> {
-    let Some(version) = fence(txn, id, lock).await? else { return Ok(None) };
+    let Some(version) = version(txn, id, lock).await? else { return Ok(None) };
     if clean && let Some(table) = cache.get(id, version) {
         return Ok(Some(table));
     }
     let key = kv::descriptor_key(id);
     let Some(value) = txn.get(&key, Lock::Shared).await? else {
-        return Err(SqlError::corrupted(format!("table {id} has a fence and no descriptor")));
+        return Err(SqlError::corrupted(format!("table {id} has a version and no descriptor")));
     };
     let table = Arc::new(Table::decode(&value.0)?);
-    if clean {
-        cache.put(table.clone());
+    if let Some(at) = txn.read_at().filter(|_| clean) {
+        cache.put(table.clone(), at);
     }
     Ok(Some(table))
 }
@@ -302,11 +349,11 @@ pub(crate) fn put_name(txn: &mut dyn Transaction, name: &str, id: u32, table: u3
     Ok(txn.put(kv::name_key(name), Some(kv::to_value(bytes)))?)
 }
 
-/// Writes a descriptor and its fence.
+/// Writes a descriptor and its version.
 pub(crate) fn put_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
     let bytes = minicbor::to_vec(table).expect("invariant: writing to memory does not fail");
     txn.put(kv::descriptor_key(table.id), Some(kv::to_value(bytes)))?;
-    Ok(txn.put(kv::fence_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
+    Ok(txn.put(kv::version_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
 }
 
 /// Marks a storage as nobody's.

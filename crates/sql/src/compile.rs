@@ -13,7 +13,8 @@ use crate::response::Column;
 use crate::select::{self, Select};
 use crate::system;
 use crate::types::Type;
-use meridian_txn::{Lock, Transaction};
+use crate::work::Work;
+use meridian_txn::{Begin, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -120,6 +121,38 @@ pub(crate) async fn table(
     Err(error.at(name.0.last().and_then(|part| part.as_ident()).and_then(names::position)))
 }
 
+/// Begins a look at the catalog that is no part of anybody's transaction.
+async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
+    Ok(engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?)
+}
+
+/// The table of a name, for a transaction that is to use it.
+pub(crate) async fn table_for(
+    engine: &Engine,
+    work: &mut Work,
+    name: &ast::ObjectName,
+) -> Result<Arc<Table>, SqlError> {
+    if work.sees_catalog() {
+        return table(engine, work.txn.as_mut(), work.clean, name).await;
+    }
+    table(engine, look(engine).await?.as_mut(), true, name).await
+}
+
+/// Compiles a statement for a transaction, or for one that has not begun.
+pub(crate) async fn compile_for(
+    engine: &Engine,
+    work: Option<&mut Work>,
+    source: Arc<Parsed>,
+    declared: Arc<[Option<Type>]>,
+) -> Result<Compiled, SqlError> {
+    match work {
+        Some(work) if work.sees_catalog() || work.reads_only() => {
+            compile(engine, work.txn.as_mut(), work.clean, source, declared).await
+        }
+        _ => compile(engine, look(engine).await?.as_mut(), true, source, declared).await,
+    }
+}
+
 /// A table that statements may change.
 fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     if system::is_system(table.id) {
@@ -137,7 +170,7 @@ fn only_table(factor: &TableFactor) -> Result<(&ast::ObjectName, Option<&ast::Ta
 }
 
 /// Compiles a statement. `clean`: the transaction has not changed the catalog.
-pub(crate) async fn compile(
+async fn compile(
     engine: &Engine,
     txn: &mut dyn Transaction,
     clean: bool,

@@ -8,7 +8,17 @@ use meridian_txn::{Age, Conflict};
 /// Says in words what an error knows of a conflict; `age` is that of the transaction that lost.
 pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> SqlError {
     let Some(conflict) = error.conflict.take() else { return error };
-    let Conflict::Wounded { by, key, application } = *conflict else { return error };
+    let (by, key, application) = match *conflict {
+        Conflict::Wounded { by, key, application } => (by, key, application),
+        Conflict::SchemaChanged { table } => {
+            let name =
+                cache.find(|known| known.id == table).map_or(String::new(), |table| format!(" \"{}\"", table.name));
+            return error.detail(format!(
+                "Nothing of the transaction happened: the definition of a table{name} that it used changed before it could commit."
+            ));
+        }
+        _ => return error,
+    };
     let over = place(cache, &key).map_or(String::new(), |place| format!(" over {place}"));
     let named = application.filter(|name| !name.is_empty());
     let who = named.map_or(String::new(), |name| format!(" of application \"{name}\""));
@@ -23,7 +33,7 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
 /// The row, or the table, that a key stands for.
 fn place(cache: &Cache, key: &[u8]) -> Option<String> {
     let id = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
-    if let Some(rest) = key.strip_prefix(&kv::FENCES) {
+    if let Some(rest) = key.strip_prefix(&kv::VERSIONS) {
         let table = id(rest).and_then(|id| cache.find(|table| table.id == id))?;
         return Some(format!("the definition of table \"{}\"", table.name));
     }

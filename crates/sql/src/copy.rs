@@ -65,8 +65,13 @@ impl Session {
             }
         }
         let work = self.work.as_mut().ok_or_else(no_copy)?;
-        let table = compile::table(&self.engine, work.txn.as_mut(), work.clean, table_name).await?;
-        work.is_current(&[(table.id, table.version)]).await?;
+        let engine = self.engine.clone();
+        let table = loop {
+            let table = compile::table_for(&engine, work, table_name).await?;
+            if work.is_current(&engine.cache, &[(table.id, table.version)]).await? {
+                break table;
+            }
+        };
         // Its rows are not kept, so that the transaction cannot be replayed.
         work.settled = true;
         // A savepoint before it could take the rows back.

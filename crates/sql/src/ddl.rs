@@ -3,6 +3,7 @@
 //! Dropping and truncating take constant time: the descriptor goes, or points to new storage, and the old storage is noted; VACUUM
 //! erases it. What fills new storage is written before it is shown (see [`crate::bulk`]), so that no table is too large for it.
 
+use crate::backfill::Step;
 use crate::bind::Binder;
 use crate::bulk::{Bulk, Ids};
 use crate::catalog::{self, ColumnDef, Index, IndexPart, Table};
@@ -15,7 +16,7 @@ use crate::plan::Target;
 use crate::scan::Cursor;
 use crate::work::Work;
 use crate::write;
-use meridian_txn::{Lock, Transaction};
+use meridian_txn::{Lock, SchemaVersion, Transaction};
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, ColumnOption, ObjectType, Statement, TableConstraint,
 };
@@ -44,9 +45,10 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
         }
         Statement::Truncate(truncate) => {
             for target in &truncate.table_names {
-                let mut table = (*open(engine, txn, clean, &target.name).await?).clone();
+                let old = open(engine, txn, clean, &target.name).await?;
+                let mut table = (*old).clone();
                 renew(txn, ids, &mut table).await?;
-                change(txn, table)?;
+                change(txn, ids, &old, table)?;
             }
             "TRUNCATE TABLE".into()
         }
@@ -54,7 +56,7 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
             for name in names {
                 let folded = names::relation(name)?;
                 match catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Exclusive).await? {
-                    Some(table) => drop_table(txn, &table)?,
+                    Some(table) => drop_table(txn, ids, &table)?,
                     None if *if_exists => {}
                     None => {
                         return Err(SqlError::new(
@@ -68,7 +70,7 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
         }
         Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
             for name in names {
-                drop_index(engine, txn, clean, &names::relation(name)?, *if_exists).await?;
+                drop_index(engine, txn, ids, clean, &names::relation(name)?, *if_exists).await?;
             }
             "DROP INDEX".into()
         }
@@ -81,7 +83,7 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
     })
 }
 
-/// A table that is about to be changed: nobody else uses it until this transaction ends.
+/// A table that is about to be changed: nobody else changes it until this transaction ends.
 async fn open(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -95,14 +97,16 @@ async fn open(
     }
 }
 
-/// Writes a changed descriptor under a new version.
-fn change(txn: &mut dyn Transaction, mut table: Table) -> Result<(), SqlError> {
+/// Writes a changed descriptor under a new version, which holds wherever the old one's plans have read or written.
+fn change(txn: &mut dyn Transaction, ids: &Ids<'_>, old: &Table, mut table: Table) -> Result<(), SqlError> {
     table.version += 1;
     table.settle();
+    old.outdate(txn, table.version, ids.own)?;
     catalog::put_table(txn, &table)
 }
 
-fn drop_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
+fn drop_table(txn: &mut dyn Transaction, ids: &Ids<'_>, table: &Table) -> Result<(), SqlError> {
+    table.outdate(txn, SchemaVersion::GONE, ids.own)?;
     for index in table.primary.iter().chain(&table.indexes) {
         txn.put(kv::name_key(&index.name), None)?;
     }
@@ -112,7 +116,7 @@ fn drop_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> 
     catalog::drop_storage(txn, table.storage)?;
     txn.put(kv::name_key(&table.name), None)?;
     txn.put(kv::descriptor_key(table.id), None)?;
-    Ok(txn.put(kv::fence_key(table.id), None)?)
+    Ok(txn.put(kv::version_key(table.id), None)?)
 }
 
 /// New, empty storage for the rows and all indexes.
@@ -130,6 +134,7 @@ async fn renew(txn: &mut dyn Transaction, ids: &mut Ids<'_>, table: &mut Table) 
 async fn drop_index(
     engine: &Engine,
     txn: &mut dyn Transaction,
+    ids: &Ids<'_>,
     clean: bool,
     name: &str,
     if_exists: bool,
@@ -140,17 +145,16 @@ async fn drop_index(
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
     let table = catalog::table_by_id(txn, &engine.cache, relation.table, clean, Lock::Exclusive).await?;
-    let mut table = (*table.ok_or_else(missing)?).clone();
+    let old = table.ok_or_else(missing)?;
+    let mut table = (*old).clone();
     let Some(at) = table.indexes.iter().position(|index| index.name == name) else {
         return Err(SqlError::new(
             "2BP01",
             format!("cannot drop index {name} because constraint {name} on table {} requires it", table.name),
         ));
     };
-    let index = table.indexes.remove(at);
-    catalog::drop_storage(txn, index.id)?;
-    txn.put(kv::name_key(name), None)?;
-    change(txn, table)
+    remove_index(txn, &mut table, at)?;
+    change(txn, ids, &old, table)
 }
 
 fn duplicate(name: &str) -> SqlError {
@@ -281,7 +285,7 @@ async fn set_primary(
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
-    table.primary = Some(Index { id, name, columns: parts, unique: true });
+    table.primary = Some(Index { id, name, columns: parts, unique: true, building: false });
     table.settle();
     Ok(())
 }
@@ -302,7 +306,7 @@ async fn add_index(
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
-    table.indexes.push(Index { id, name, columns: parts, unique });
+    table.indexes.push(Index { id, name, columns: parts, unique, building: false });
     Ok(())
 }
 
@@ -349,7 +353,7 @@ async fn refuse_nulls(txn: &mut dyn Transaction, table: &Table, column: usize) -
     }
 }
 
-fn not_unique(table: &Table, index: &Index, row: &[crate::datum::Datum]) -> SqlError {
+pub(crate) fn not_unique(table: &Table, index: &Index, row: &[crate::datum::Datum]) -> SqlError {
     let mut error = write::duplicate_of(table, index, row);
     error.message = format!("could not create unique index \"{}\"", index.name);
     error.detail = error.detail.map(|detail| detail.replace("already exists", "is duplicated"));
@@ -360,6 +364,78 @@ fn all_rows(table: &Table) -> Cursor {
     Cursor::new(None, vec![Target::Range(kv::prefix_range(&kv::storage_prefix(table.storage)))], false)
 }
 
+/// An index that is being built.
+#[derive(Clone, Debug)]
+pub(crate) struct Building {
+    pub(crate) table: u32,
+    /// The version of the table at which it was looked at last.
+    pub(crate) version: u64,
+    pub(crate) name: String,
+}
+
+/// One step of building an index on a table that is in use (see [`crate::backfill`]): none if there is nothing to do.
+pub(crate) async fn step(engine: &Engine, work: &mut Work, step: &Step<'_>) -> Result<Option<Building>, SqlError> {
+    work.catalog_changed();
+    let database = engine.database().clone();
+    let Work { txn, own, .. } = work;
+    let txn = txn.as_mut();
+    let ids = &mut Ids { database: &*database, own };
+    let building = match step {
+        Step::Declare(create) => {
+            let Some((old, mut table)) = declare_index(engine, txn, ids, true, create).await? else { return Ok(None) };
+            let Some(index) = table.indexes.last_mut() else { return Ok(None) };
+            index.building = true;
+            let building = Building { table: table.id, version: table.version + 1, name: index.name.clone() };
+            change(txn, ids, &old, table)?;
+            return Ok(Some(building));
+        }
+        Step::Publish(building) | Step::Withdraw(building) => building,
+    };
+    let old = catalog::table_by_id(txn, &engine.cache, building.table, false, Lock::Exclusive).await?;
+    let Some(old) = old else { return Ok(None) };
+    let mut table = (*old).clone();
+    let Some(at) = table.indexes.iter().position(|index| index.name == building.name && index.building) else {
+        return Ok(None);
+    };
+    match step {
+        Step::Publish(_) if table.version != building.version => return Ok(None),
+        Step::Withdraw(_) => remove_index(txn, &mut table, at)?,
+        _ => table.indexes[at].building = false,
+    }
+    change(txn, ids, &old, table)?;
+    Ok(Some((*building).clone()))
+}
+
+fn remove_index(txn: &mut dyn Transaction, table: &mut Table, at: usize) -> Result<(), SqlError> {
+    let index = table.indexes.remove(at);
+    catalog::drop_storage(txn, index.id)?;
+    Ok(txn.put(kv::name_key(&index.name), None)?)
+}
+
+/// A table as it is, and with the index that a statement names; none if there is one of that name, and that is well.
+async fn declare_index(
+    engine: &Engine,
+    txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
+    clean: bool,
+    create: &ast::CreateIndex,
+) -> Result<Option<(Arc<Table>, Table)>, SqlError> {
+    if create.predicate.is_some() {
+        return Err(SqlError::unsupported("a partial index"));
+    }
+    let old = open(engine, txn, clean, &create.table_name).await?;
+    let mut table = (*old).clone();
+    let parts = parts(&table, &create.columns)?;
+    let name = create.name.as_ref().map(names::relation).transpose()?;
+    if let Some(name) = &name
+        && catalog::relation(txn, name).await?.is_some()
+    {
+        return if create.if_not_exists { Ok(None) } else { Err(duplicate(name)) };
+    }
+    add_index(txn, ids, &mut table, parts, name, create.unique).await?;
+    Ok(Some((old, table)))
+}
+
 async fn create_index(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -367,20 +443,9 @@ async fn create_index(
     clean: bool,
     create: &ast::CreateIndex,
 ) -> Result<(), SqlError> {
-    if create.predicate.is_some() {
-        return Err(SqlError::unsupported("a partial index"));
-    }
-    let mut table = (*open(engine, txn, clean, &create.table_name).await?).clone();
-    let parts = parts(&table, &create.columns)?;
-    let name = create.name.as_ref().map(names::relation).transpose()?;
-    if let Some(name) = &name
-        && catalog::relation(txn, name).await?.is_some()
-    {
-        return if create.if_not_exists { Ok(()) } else { Err(duplicate(name)) };
-    }
-    add_index(txn, ids, &mut table, parts, name, create.unique).await?;
+    let Some((old, table)) = declare_index(engine, txn, ids, clean, create).await? else { return Ok(()) };
     fill(txn, engine, &table).await?;
-    change(txn, table)
+    change(txn, ids, &old, table)
 }
 
 async fn alter_table(
@@ -391,7 +456,8 @@ async fn alter_table(
     alter: &ast::AlterTable,
     sequence: &mut u64,
 ) -> Result<(), SqlError> {
-    let mut table = (*open(engine, txn, clean, &alter.name).await?).clone();
+    let before = open(engine, txn, clean, &alter.name).await?;
+    let mut table = (*before).clone();
     for operation in &alter.operations {
         match operation {
             AlterTableOperation::AddConstraint { constraint: TableConstraint::PrimaryKey(key), .. } => {
@@ -466,7 +532,7 @@ async fn alter_table(
         }
         table.settle();
     }
-    change(txn, table)
+    change(txn, ids, &before, table)
 }
 
 /// Writes every row of the old descriptor's storage into the new one's. Columns that are new get their default.

@@ -320,7 +320,12 @@ impl Insert {
 fn conflict_index(table: &Table, target: Option<&ast::ConflictTarget>) -> Result<Option<Option<usize>>, SqlError> {
     let keys = || {
         table.primary.iter().map(|primary| (None, primary)).chain(
-            table.indexes.iter().enumerate().filter(|(_, index)| index.unique).map(|(at, index)| (Some(at), index)),
+            table
+                .indexes
+                .iter()
+                .enumerate()
+                .filter(|(_, index)| index.unique && !index.building)
+                .map(|(at, index)| (Some(at), index)),
         )
     };
     match target {

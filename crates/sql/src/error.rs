@@ -159,6 +159,16 @@ impl From<Failure> for SqlError {
     }
 }
 
+impl SqlError {
+    /// The table whose definition changed, if that is what the error says.
+    pub(crate) fn changed_schema(&self) -> Option<u32> {
+        match self.conflict.as_deref() {
+            Some(Conflict::SchemaChanged { table }) => Some(*table),
+            _ => None,
+        }
+    }
+}
+
 /// 40001 for this reason.
 pub(crate) fn aborted(why: Conflict) -> SqlError {
     SqlError { conflict: Some(Box::new(why.clone())), ..restart(&why.to_string()) }

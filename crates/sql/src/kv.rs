@@ -4,7 +4,7 @@
 //!   01 01 name            relation of a name: id, table, kind
 //!   01 02 id              descriptor of a table
 //!   01 03                 next id
-//!   01 04 id              fence of a table: its version
+//!   01 04 id              version of a table
 //!   01 05 storage         storage that nobody refers to any more, to be erased by VACUUM
 //!   01 06 storage         when an id was handed out to a transaction that has not committed yet
 //!   02 storage key...     rows of a table, or entries of an index
@@ -26,10 +26,10 @@ pub(crate) fn descriptor_key(id: u32) -> Key {
     to_key([&[1, 2], &id.to_be_bytes()[..]].concat())
 }
 
-pub(crate) const FENCES: [u8; 2] = [1, 4];
+pub(crate) const VERSIONS: [u8; 2] = [1, 4];
 
-pub(crate) fn fence_key(id: u32) -> Key {
-    to_key([&FENCES, &id.to_be_bytes()[..]].concat())
+pub(crate) fn version_key(id: u32) -> Key {
+    to_key([&VERSIONS, &id.to_be_bytes()[..]].concat())
 }
 
 pub(crate) fn dropped_key(storage: u32) -> Key {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A plan is used only at the table versions it was made for: each transaction reads the fence of each table it touches.
+//! 1. A plan is used only at the table versions it was made for: each transaction says which these are, and is refused where others hold.
 //! 2. The cache of descriptors holds committed ones only: a transaction that changed the catalog goes around it.
 //! 3. A transaction is replayed only while nothing the client saw would change; an unknown outcome is never replayed.
 //!
@@ -21,6 +21,7 @@
 
 mod aggregate;
 mod analytic;
+mod backfill;
 mod bind;
 mod bulk;
 mod by_query;

@@ -58,7 +58,8 @@ impl Access {
             .primary
             .iter()
             .map(|primary| (None, primary))
-            .chain(table.indexes.iter().enumerate().map(|(at, index)| (Some(at), index)));
+            .chain(table.indexes.iter().enumerate().map(|(at, index)| (Some(at), index)))
+            .filter(|(_, index)| !index.building);
         for (at, index) in keys {
             let spans = disjunct_spans(&index.columns, &all);
             let Some(least) = spans.iter().map(Span::worth).min().filter(|worth| *worth > 0) else { continue };

@@ -19,7 +19,7 @@ use sqlparser::ast::Statement;
 use std::sync::Arc;
 
 /// How often a transaction is replayed before the client is told. It keeps its age, so it grows old and wins.
-const MOST_REPLAYS: usize = 50;
+pub(crate) const MOST_REPLAYS: usize = 50;
 
 /// What EXPLAIN ANALYZE takes at a time.
 const EXPLAINED_ROWS: usize = 1000;
@@ -31,6 +31,8 @@ pub(crate) struct Portal {
     params: Arc<[Datum]>,
     rows: Option<Rows>,
     count: u64,
+    /// The client may know what columns it returns.
+    described: bool,
     /// Of EXPLAIN ANALYZE.
     timings: Option<Arc<Timings>>,
 }
@@ -42,11 +44,19 @@ enum Rows {
 
 impl Portal {
     pub(crate) fn new(compiled: Arc<Compiled>, params: Arc<[Datum]>) -> Self {
-        Portal { compiled: Some(compiled), statement: String::new(), params, rows: None, count: 0, timings: None }
+        let statement = String::new();
+        Portal { compiled: Some(compiled), statement, params, rows: None, count: 0, described: false, timings: None }
     }
 
     pub(crate) fn empty() -> Self {
-        Portal { compiled: None, statement: String::new(), params: Arc::from([]), rows: None, count: 0, timings: None }
+        let (statement, params) = (String::new(), Arc::from([]));
+        Portal { compiled: None, statement, params, rows: None, count: 0, described: false, timings: None }
+    }
+
+    /// A portal of a prepared statement.
+    pub(crate) fn of_statement(name: &str, compiled: Option<Arc<Compiled>>, params: Arc<[Datum]>) -> Self {
+        let portal = compiled.map_or_else(Portal::empty, |compiled| Portal::new(compiled, params));
+        Portal { statement: name.into(), described: true, ..portal }
     }
 
     pub(crate) fn source(&self) -> Option<&Parsed> {
@@ -74,17 +84,8 @@ impl Session {
     ) -> Result<Arc<Compiled>, SqlError> {
         let engine = self.engine.clone();
         loop {
-            let compiled = match &mut self.work {
-                Some(work) if !work.failed => {
-                    compile::compile(&engine, work.txn.as_mut(), work.clean, parsed.clone(), declared.clone()).await
-                }
-                _ => {
-                    let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
-                    let mut txn = engine.database().begin(begin).await?;
-                    compile::compile(&engine, txn.as_mut(), true, parsed.clone(), declared.clone()).await
-                }
-            };
-            match compiled {
+            let work = self.work.as_mut().filter(|work| !work.failed);
+            match compile::compile_for(&engine, work, parsed.clone(), declared.clone()).await {
                 Err(error) if error.is_restart() && self.work.is_some() => self.replay(error).await?,
                 other => return other.map(Arc::new),
             }
@@ -104,10 +105,20 @@ impl Session {
         if matches!(compiled.source.statement, Statement::Vacuum(_)) {
             return self.vacuum().await;
         }
+        if let Statement::CreateIndex(create) = &compiled.source.statement
+            && self.is_alone()
+            && self.work.as_ref().is_none_or(|work| !work.explicit && work.journal.is_empty())
+        {
+            return self.create_index(create).await;
+        }
         self.ensure_work(&compiled).await?;
         let goes_on = portal.rows.is_some();
         for _ in 0..MOST_REPLAYS {
             match self.attempt(portal, max).await {
+                Err(error) if !goes_on && error.changed_schema().is_some() && self.plans_anew(&error).await? => {
+                    portal.rows = None;
+                    portal.count = 0;
+                }
                 Err(error) if error.is_restart() && !goes_on => {
                     portal.rows = None;
                     portal.count = 0;
@@ -212,9 +223,30 @@ impl Session {
         Ok(work)
     }
 
+    /// A statement was planned for a schema that does not hold at the snapshot of a transaction that only reads. The transaction goes on at that snapshot, and
+    /// looks there how the catalog was.
+    async fn plans_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
+        if let Some(table) = error.changed_schema() {
+            self.engine.cache.forget(table);
+        }
+        let Some(old) = self.work.as_ref().filter(|work| work.reads_only() && !work.exact) else { return Ok(false) };
+        let mode = old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at)));
+        let explicit = old.explicit;
+        let fresh = self.begin_work(mode, None, explicit).await?;
+        let old = self.work.replace(fresh).expect("invariant: it was there above");
+        if let Some(work) = &mut self.work {
+            (work.exact, work.settled) = (true, old.settled);
+            (work.savepoints, work.touched) = (old.savepoints, old.touched);
+        }
+        Ok(true)
+    }
+
     /// Replays the transaction, as long as the client cannot tell.
     pub(crate) async fn replay(&mut self, mut error: SqlError) -> Result<(), SqlError> {
         for _ in 0..MOST_REPLAYS {
+            if let Some(table) = error.changed_schema() {
+                self.engine.cache.forget(table);
+            }
             let known = self.work.as_ref().filter(|old| !old.settled && !old.reads_only());
             let Some((age, explicit)) = known.map(|old| (old.txn.age(), old.explicit)) else {
                 let age = self.work.as_ref().map(|old| old.txn.age());
@@ -281,11 +313,15 @@ impl Session {
             }
             let age = work.txn.age();
             let (journal, explicit, settled) = (std::mem::take(&mut work.journal), work.explicit, work.settled);
+            let clean = work.clean;
             self.committing = true;
             let outcome = work.txn.commit().await;
             self.committing = false;
             match outcome {
                 Outcome::Committed { at } => {
+                    if !clean {
+                        self.engine.cache.clear();
+                    }
                     self.committed_at = Some(at);
                     return Ok(());
                 }
@@ -336,18 +372,24 @@ async fn attempt(
 ) -> Result<Chunk, SqlError> {
     let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
     let mut compiled = compiled;
-    if portal.rows.is_none() && !work.is_current(&compiled.tables).await? {
+    let mut looks = 0;
+    while portal.rows.is_none() && !work.is_current(&engine.cache, &compiled.tables).await? {
+        work.exact |= work.reads_only();
+        looks += 1;
+        if looks > MOST_REPLAYS {
+            return Err(restart("the definition of a table changed too often"));
+        }
         let (source, declared) = (compiled.source.clone(), compiled.declared.clone());
-        let fresh = compile::compile(engine, work.txn.as_mut(), work.clean, source, declared).await?;
+        let fresh = compile::compile_for(engine, Some(work), source, declared).await?;
         let shape = |columns: &Option<Arc<[Column]>>| {
             columns.as_ref().map(|c| c.iter().map(|column| column.ty).collect::<Vec<_>>())
         };
-        if shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params {
+        let changed = shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params;
+        if changed && portal.described {
             return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
         compiled = Arc::new(fresh);
         portal.compiled = Some(compiled.clone());
-        work.is_current(&compiled.tables).await?;
     }
     let params = portal.params.clone();
     let scope = Scope { params: &params, now_us: work.now_us(), session: facts };

@@ -313,11 +313,7 @@ impl Session {
             self.fail();
             return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
         }
-        let mut bound = match &prepared.compiled {
-            Some(compiled) => Portal::new(compiled.clone(), params.into()),
-            None => Portal::empty(),
-        };
-        bound.statement = statement.into();
+        let bound = Portal::of_statement(statement, prepared.compiled.clone(), params.into());
         self.portals.insert(portal.into(), bound);
         Ok(())
     }

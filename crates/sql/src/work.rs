@@ -4,7 +4,7 @@
 //! it returned before (by checksum), the client cannot tell, and its transaction goes on. Otherwise, or when a result was handed
 //! out in parts, the client gets 40001.
 
-use crate::catalog;
+use crate::catalog::{self, Cache};
 use crate::compile::Compiled;
 use crate::datetime;
 use crate::datum::Datum;
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::key;
 use crate::system;
-use meridian_txn::{Age, Begin, Lock, Mode, Savepoint, Transaction};
+use meridian_txn::{Age, Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub(crate) struct Work {
     pub(crate) failed: bool,
     /// The catalog is as committed.
     pub(crate) clean: bool,
+    /// What is known of the catalog here may not hold at its snapshot: it reads the catalog itself.
+    pub(crate) exact: bool,
     /// Something of it reached the client that a replay could not take back.
     pub(crate) settled: bool,
     pub(crate) sequence: u64,
@@ -42,7 +44,8 @@ pub(crate) struct Work {
     pub(crate) own: Vec<u32>,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
-    fences: Vec<(u32, u64)>,
+    /// What it has read itself: tables and their versions.
+    versions: Vec<(u32, u64)>,
 }
 
 impl Work {
@@ -53,13 +56,14 @@ impl Work {
             explicit,
             failed: false,
             clean: true,
+            exact: false,
             settled: false,
             sequence: 0,
             savepoints: Vec::new(),
             journal: Vec::new(),
             own: Vec::new(),
             touched: Vec::new(),
-            fences: Vec::new(),
+            versions: Vec::new(),
         })
     }
 
@@ -72,32 +76,42 @@ impl Work {
         datetime::from_unix_ns(self.txn.began().earliest)
     }
 
-    /// Whether the tables are still those that a plan was made for. Each fence is read once in a transaction.
-    pub(crate) async fn is_current(&mut self, tables: &[(u32, u64)]) -> Result<bool, SqlError> {
-        for &(id, version) in tables {
-            if system::is_system(id) {
-                continue;
-            }
-            let known = self.fences.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);
-            let now = match known {
-                Some(version) => Some(version),
-                None => {
-                    let now = catalog::fence(self.txn.as_mut(), id, Lock::Shared).await?;
-                    self.fences.extend(now.map(|now| (id, now)));
-                    now
-                }
-            };
+    /// Whether its statements are planned for the catalog as it sees it itself; else for the newest that is known here, which whoever has the rows
+    /// refuses if it is outdated.
+    pub(crate) fn sees_catalog(&self) -> bool {
+        self.exact || !self.clean
+    }
+
+    /// Whether the tables are those that a plan was made for, as far as is known; if so, what comes next is said to be planned for them.
+    pub(crate) async fn is_current(&mut self, cache: &Cache, tables: &[(u32, u64)]) -> Result<bool, SqlError> {
+        let tables = || tables.iter().copied().filter(|(id, _)| !system::is_system(*id));
+        for (id, version) in tables() {
+            let now = if self.sees_catalog() { self.version(id).await? } else { cache.version(id, self.txn.read_at()) };
             if now != Some(version) {
                 return Ok(false);
             }
         }
+        if !self.exact {
+            tables().for_each(|(table, version)| self.txn.planned_for(SchemaVersion { table, version }));
+        }
         Ok(true)
+    }
+
+    /// The version of a table as the transaction sees it; read once.
+    async fn version(&mut self, id: u32) -> Result<Option<u64>, SqlError> {
+        let known = self.versions.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let now = catalog::version(self.txn.as_mut(), id, Lock::Shared).await?;
+        self.versions.extend(now.map(|now| (id, now)));
+        Ok(now)
     }
 
     /// After a change of the catalog: nothing that was known of it holds.
     pub(crate) fn catalog_changed(&mut self) {
         self.clean = false;
-        self.fences.clear();
+        self.versions.clear();
     }
 
     pub(crate) fn savepoint(&mut self, name: &str) {
@@ -124,7 +138,7 @@ impl Work {
         self.savepoints.truncate(at + 1);
         self.txn.rollback_to(self.savepoints[at].1);
         self.failed = false;
-        self.fences.clear();
+        self.versions.clear();
         self.journal.push(Step::RollbackTo(name.into()));
         Ok(())
     }

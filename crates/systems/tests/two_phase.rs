@@ -7,7 +7,7 @@ use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::spanner::{Effect, Kept, Message, Replica, Timer};
 use meridian_txn::locking::{Ask, Between, Footing, Reply, Request, Seat, TransactionId, Vote};
-use meridian_txn::{Age, Conflict, Lock};
+use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
 
 const MS: u64 = 1_000_000;
@@ -58,6 +58,8 @@ struct World {
     now: u64,
     /// What leaders have said to each other and nobody has heard yet.
     between: VecDeque<(ShardId, ShardId, Between)>,
+    /// What the client's transactions are planned for.
+    planned: Vec<SchemaVersion>,
     /// What the client heard.
     heard: Vec<(ShardId, Reply)>,
 }
@@ -67,7 +69,7 @@ impl World {
         let reading = Reading::at(BEGINNING, Interval::around(BEGINNING, EPSILON));
         let born = |shard| Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO);
         let (groups, between) = ([born(0), born(1)], VecDeque::new());
-        let mut world = World { groups, now: BEGINNING, between, heard: Vec::new() };
+        let mut world = World { groups, now: BEGINNING, between, planned: Vec::new(), heard: Vec::new() };
         (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // What their births asked for.
         world.pass(20 * MS);
         assert!(world.groups.iter().all(|group| group.replica.is_serving()));
@@ -167,10 +169,17 @@ impl World {
         }
     }
 
+    /// What leaders have said to each other is heard.
+    fn hear(&mut self) {
+        for (from, to, between) in std::mem::take(&mut self.between) {
+            self.step(to.0, |replica, now, out| replica.on_message(now, member(from), Message::Between(between), out));
+        }
+    }
+
     fn ask(&mut self, shard: u32, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
         let transaction = transaction(number);
         let age = Age { began_ns: number, node: 9, number };
-        let request = Request { transaction, age, id, footing, ask };
+        let request = Request { transaction, age, id, footing, ask, planned: self.planned.clone() };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from = Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
         let before = self.heard.len();
@@ -202,12 +211,12 @@ impl World {
 
     fn prepare(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
-        self.ask(1, number, 5, footing, Ask::Prepare { writes: writes(keys), coordinator })
+        self.ask(1, number, 5, footing, Ask::Prepare { writes: writes(keys), coordinator, schema: None })
     }
 
     fn commit(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
         let participants = vec![ShardId(1)];
-        self.ask(0, number, 5, footing, Ask::Commit { writes: writes(keys), participants })
+        self.ask(0, number, 5, footing, Ask::Commit { writes: writes(keys), participants, schema: None })
     }
 }
 
@@ -224,7 +233,7 @@ fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
     let mut world = World::new();
     let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
     assert!(matches!(world.prepare(1, there, &["z"])[..], [Reply::Prepared { id: 5 }]));
-    let Some((_, _, Between::Vote { vote: Vote::Prepared { at: prepared }, .. })) = world.between.front().cloned()
+    let Some((_, _, Between::Vote { vote: Vote::Prepared { at: prepared, .. }, .. })) = world.between.front().cloned()
     else {
         panic!("it votes: {:?}", world.between)
     };
@@ -338,7 +347,7 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     // Whoever writes there now is above the bound, and so is a later leader.
     world.restart(1);
     let footing = world.read(1, 3, "z", Lock::Exclusive);
-    world.ask(1, 3, 6, footing, Ask::Commit { writes: writes(&["z"]), participants: Vec::new() });
+    world.ask(1, 3, 6, footing, Ask::Commit { writes: writes(&["z"]), participants: Vec::new(), schema: None });
     world.pass(50 * MS);
     assert!(world.groups[1].installed[0].0 > below);
 }
@@ -365,6 +374,148 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     world.commit(1, here, &["a"]);
     world.talk();
     assert_eq!(rows(&world), 2);
+}
+
+/// The table of these tests: its keys are shard 1's.
+const TABLE: u32 = 7;
+
+fn planned(version: u64) -> Vec<SchemaVersion> {
+    vec![SchemaVersion { table: TABLE, version }]
+}
+
+/// From a timestamp on the table's version is 2.
+fn change(from: u64) -> Option<SchemaChange> {
+    let keys = KeyRange { start: "n".into(), end: Some("y".into()) };
+    let from = Timestamp { nanos: from, ..Timestamp::ZERO };
+    Some(SchemaChange { from, tables: vec![(SchemaVersion { table: TABLE, version: 2 }, keys)] })
+}
+
+impl World {
+    /// A transaction changes the table's schema in shard 1, of which it writes in shard 0.
+    fn change_schema(&mut self, number: u64, from: u64) {
+        let (here, there) = (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
+        let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
+        let prepare = Ask::Prepare { writes: Vec::new(), coordinator, schema: change(from) };
+        self.ask(1, number, 5, there, prepare);
+        let when = change(from).map(|change| SchemaChange { tables: Vec::new(), ..change });
+        let commit = Ask::Commit { writes: writes(&["c"]), participants: vec![ShardId(1)], schema: when };
+        self.ask(0, number, 5, here, commit);
+    }
+
+    /// Writes a key of shard 1, and nothing else.
+    fn write(&mut self, number: u64, key: &str) -> Vec<Reply> {
+        let footing = self.read(1, number, key, Lock::Exclusive);
+        let commit = Ask::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None };
+        self.ask(1, number, 6, footing, commit)
+    }
+
+    fn outcomes(&self, shard: u32) -> Vec<Result<Timestamp, Conflict>> {
+        let ended = self.heard.iter().filter(|(at, _)| at.0 == shard).filter_map(|(_, reply)| match reply {
+            Reply::Committed { at, .. } => Some(Ok(*at)),
+            Reply::Aborted { why, .. } => Some(Err(why.clone())),
+            _ => None,
+        });
+        ended.collect()
+    }
+}
+
+/// §4.2.3, from both sides of its timestamp.
+#[test]
+fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
+    let mut world = World::new();
+    world.planned = planned(1);
+    let from = world.now + 200 * MS;
+    world.change_schema(1, from);
+    world.hear();
+    world.pass(50 * MS);
+    assert_eq!(world.outcomes(0), [], "registered, and not yet due");
+    // Below: as if there were no change.
+    world.write(2, "p");
+    world.pass(20 * MS);
+    let below = world.outcomes(1)[0].clone().expect("committed");
+    assert!(below.nanos < from);
+    // At its time, before it is decided: who reads waits, who would commit is refused.
+    let footing = world.read(1, 3, "q", Lock::Exclusive);
+    world.now = from + MS; // No timer has fired.
+    let commit = Ask::Commit { writes: writes(&["q"]), participants: Vec::new(), schema: None };
+    world.ask(1, 3, 6, footing, commit);
+    assert_eq!(world.outcomes(1)[1..], [Err(Conflict::SchemaChanged { table: TABLE })]);
+    assert_eq!(world.read(1, 4, "r", Lock::Shared), None, "it waits");
+    world.planned = planned(2);
+    assert_eq!(world.read(1, 5, "r", Lock::Shared), None, "so does who knows the new version");
+    // It is decided, and holds.
+    world.pass(20 * MS);
+    world.talk();
+    let at = world.outcomes(0)[0].clone().expect("the change is committed");
+    assert!(at.nanos >= from && at.nanos < from + 30 * MS, "not before its time, and soon after");
+    assert_eq!(world.outcomes(1)[2..], [Err(Conflict::SchemaChanged { table: TABLE })], "4 plans anew");
+    world.write(6, "s");
+    world.pass(20 * MS);
+    assert!(world.outcomes(1)[3].clone().expect("committed") > at);
+    // A later leader knows.
+    world.restart(1);
+    world.planned = planned(1);
+    assert_eq!(world.read(1, 7, "s", Lock::Shared), None);
+    assert_eq!(world.outcomes(1)[4..], [Err(Conflict::SchemaChanged { table: TABLE })]);
+}
+
+/// Second part of traps, 13: who prepared before a change was registered may commit above its timestamp.
+#[test]
+fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
+    let mut world = World::new();
+    world.planned = planned(1);
+    let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    world.prepare(9, there, &["z"]);
+    let vote = std::mem::take(&mut world.between);
+    world.change_schema(1, world.now + 20 * MS);
+    assert!(world.between.is_empty(), "it has not voted");
+    world.pass(100 * MS); // What votes has no bound: its timestamp is above the change's.
+    world.between = vote;
+    world.commit(9, here, &["a"]);
+    world.talk();
+    let ended = world.outcomes(0);
+    let changed = ended[1].clone().expect("the change is committed");
+    assert!(ended[0].clone().expect("committed, planned for the former version") < changed);
+}
+
+/// Who votes while one is registered does so with a bound.
+#[test]
+fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
+    let mut world = World::new();
+    world.planned = planned(1);
+    let from = world.now + 50 * MS;
+    world.change_schema(1, from);
+    world.hear();
+    let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    world.prepare(9, there, &["z"]);
+    let Some((_, _, Between::Vote { vote: Vote::Prepared { at, below }, .. })) = world.between.front().cloned() else {
+        panic!("it votes: {:?}", world.between)
+    };
+    assert!(at < below && below.nanos == from);
+    let vote = std::mem::take(&mut world.between);
+    world.pass(100 * MS); // The vote arrives when its bound has passed.
+    world.between.extend(vote);
+    world.commit(9, here, &["a"]);
+    world.talk();
+    let ended = world.outcomes(0);
+    assert!(ended[0].is_ok(), "the change: {ended:?}");
+    assert!(matches!(ended[1], Err(Conflict::SchemaChanged { .. } | Conflict::Late)), "{ended:?}");
+}
+
+/// Random worlds hardly meet it: votes come sooner than changes.
+#[test]
+fn that_nobody_heeds_a_schema_change_is_noticed() {
+    for test in [
+        a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it,
+        a_schema_change_registers_when_those_who_have_voted_have_ended,
+        who_votes_while_a_schema_change_is_registered_stays_below_it,
+    ] {
+        let broken = std::thread::spawn(move || {
+            plant(Some(Rule::ChangeNotHeeded), true);
+            test();
+        });
+        assert!(broken.join().is_err());
+    }
 }
 
 #[test]

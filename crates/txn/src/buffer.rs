@@ -1,6 +1,6 @@
 //! What a transaction has written and not committed yet, laid over what it reads.
 
-use crate::{Failure, Rows, Savepoint};
+use crate::{Failure, Rows, Savepoint, SchemaVersion};
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use std::collections::BTreeMap;
@@ -13,9 +13,20 @@ pub const LIMIT_BYTES: u64 = 32 << 20;
 #[derive(Debug, Default)]
 pub struct Buffer {
     writes: BTreeMap<Key, Option<Value>>,
-    /// What each write replaced, for savepoints.
-    undo: Vec<(Key, Option<Option<Value>>)>,
+    /// Changes of schemas: what holds then, and where.
+    schemas: Vec<(SchemaVersion, Vec<KeyRange>)>,
+    /// For savepoints.
+    undo: Vec<Undo>,
     bytes: u64,
+}
+
+/// What was done, to be taken back.
+#[derive(Debug)]
+enum Undo {
+    /// A write, and what it replaced.
+    Write(Key, Option<Option<Value>>),
+    /// The newest change of a schema.
+    Schema,
 }
 
 impl Buffer {
@@ -26,8 +37,14 @@ impl Buffer {
             return Err(Failure::TooLarge { limit_bytes: LIMIT_BYTES });
         }
         let before = self.writes.insert(key.clone(), value);
-        self.undo.push((key, before));
+        self.undo.push(Undo::Write(key, before));
         Ok(())
+    }
+
+    /// Adds a change of a schema.
+    pub fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) {
+        self.schemas.push((to, ranges));
+        self.undo.push(Undo::Schema);
     }
 
     /// Its own write of a key, if there is one.
@@ -37,7 +54,7 @@ impl Buffer {
 
     /// True if nothing was written.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.schemas.is_empty()
     }
 
     /// A point to return to.
@@ -49,8 +66,9 @@ impl Buffer {
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         while self.undo.len() > savepoint.0 {
             match self.undo.pop() {
-                Some((key, Some(before))) => drop(self.writes.insert(key, before)),
-                Some((key, None)) => drop(self.writes.remove(&key)),
+                Some(Undo::Write(key, Some(before))) => drop(self.writes.insert(key, before)),
+                Some(Undo::Write(key, None)) => drop(self.writes.remove(&key)),
+                Some(Undo::Schema) => drop(self.schemas.pop()),
                 None => return,
             }
         }
@@ -61,6 +79,11 @@ impl Buffer {
     pub fn take(&mut self) -> Vec<Write> {
         self.undo.clear();
         std::mem::take(&mut self.writes).into_iter().map(|(key, value)| Write { key, value }).collect()
+    }
+
+    /// Every change of a schema, oldest first.
+    pub fn take_schemas(&mut self) -> Vec<(SchemaVersion, Vec<KeyRange>)> {
+        std::mem::take(&mut self.schemas)
     }
 
     /// Lays the writes over a chunk of stored rows of a range, of which `rest` is left.

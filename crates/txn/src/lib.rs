@@ -5,10 +5,12 @@
 
 mod buffer;
 pub mod locking;
+mod schema;
 mod timings;
 mod transaction;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
+pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
 pub use timings::{Times, Timings};
 pub use transaction::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,

@@ -1,6 +1,6 @@
 //! What a session sees of a transaction, whichever protocol runs it.
 
-use crate::Timings;
+use crate::{SchemaVersion, Timings};
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::fmt;
@@ -97,6 +97,13 @@ pub enum Conflict {
     /// A shard that was only read could not promise for as long as the others took to prepare.
     #[n(6)]
     Late,
+    /// A table's schema is another by now than the one that the transaction was planned for, or is about to be.
+    #[n(7)]
+    SchemaChanged {
+        /// The table's id.
+        #[n(0)]
+        table: u32,
+    },
 }
 
 /// What a session may conclude of a commit. `Aborted` is definite, `Unknown` is not.
@@ -158,6 +165,7 @@ impl fmt::Display for Conflict {
             Conflict::RolledBack => f.write_str("the transaction was rolled back"),
             Conflict::Expired => f.write_str("the transaction gave no sign of life for too long"),
             Conflict::Moved => f.write_str("keys of this transaction moved to another shard"),
+            Conflict::SchemaChanged { .. } => f.write_str("the schema of a table changed"),
             Conflict::Late => f.write_str("the shards of this transaction took too long to agree on its timestamp"),
         }
     }
@@ -233,6 +241,12 @@ pub trait Transaction: Send {
     }
     /// From now on chunks tell when each row was committed. Protocols that do not tell leave it out.
     fn show_versions(&mut self) {}
+    /// What comes next was planned for this version of a table's schema: it reads nothing, and commits nothing, where a later one holds. Of several versions
+    /// of one table the oldest counts.
+    fn planned_for(&mut self, schema: SchemaVersion);
+    /// If it commits, this version holds from its timestamp on for whoever reads or writes in these ranges, which are all that plans for earlier versions
+    /// touch. Taken back with the writes since a savepoint.
+    fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure>;
     /// Marks a point to return to.
     fn savepoint(&mut self) -> Savepoint;
     /// Takes back every write since the savepoint.

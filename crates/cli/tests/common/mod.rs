@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
+#[path = "../../../host/tests/common/ports.rs"]
+mod ports;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -149,17 +152,7 @@ impl Drop for Started {
 
 /// Addresses that were free a moment ago.
 pub fn free_addresses(count: usize) -> Vec<String> {
-    free_ports(count).into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
-}
-
-/// Free ports below those that the system gives to outgoing connections: nobody gets one by chance between now and its use.
-pub fn free_ports(count: usize) -> Vec<u16> {
-    const EACH: u16 = 120;
-    static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
-    let first = 12_000 + EACH * u16::try_from(std::process::id() % 150).expect("it is small");
-    let candidates = std::iter::repeat_with(|| NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % EACH);
-    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    candidates.map(|at| first + at).filter(free).take(count).collect()
+    ports::free_ports(count).into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
 }
 
 /// Whether a program is installed. Where the tests gate a landing (CI is set), a missing one is a failure; elsewhere it is said.

@@ -90,8 +90,6 @@ impl Group {
         }
         self.heard_leader_at = Some(now.boot_ns);
         self.arm_election(now, out);
-        // A leader that does not say counts on what this one would.
-        let lease_ns = if lease_ns == 0 { self.config.lease_ns } else { lease_ns };
         self.ungranted = self.promise(now, leader, lease_ns, out).then_some(asked_at);
         let agrees = prev_index <= self.commit || self.log.term(prev_index) == Some(prev_term);
         if !agrees {

@@ -208,7 +208,6 @@ pub enum Message {
         witness: bool,
         /// How long a lease the leader counts on: the voter promises as much, whatever it would ask for itself.
         #[n(8)]
-        #[cbor(default)]
         lease_ns: u64,
     },
     /// The follower's log agrees with the leader's up to `matched`, and has it on disk.

@@ -695,7 +695,7 @@ impl Machine for Group {
                     self.campaign(now, false, out);
                 }
             }
-            Message::Quiesce { term, .. } if term == self.term => self.on_quiesce(from, &message, out),
+            Message::Quiesce { term, last, since } if term == self.term => self.on_quiesce(from, last, since, out),
             Message::Appended { .. }
             | Message::Refused { .. }
             | Message::TakeOver { .. }

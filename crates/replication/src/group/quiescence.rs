@@ -10,7 +10,7 @@
 //! 2. Who was not told still waits, and asks for votes one day: whoever hears that is awake.
 //! 3. What a follower is told when all falls silent includes that all it has is agreed: it would not hear it otherwise.
 
-use super::{Group, Message, Role, Timer};
+use super::{Group, Index, Message, Role, Timer};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
 
 impl Group {
@@ -60,12 +60,11 @@ impl Group {
     }
 
     /// The leader falls silent.
-    pub(super) fn on_quiesce(&mut self, leader: NodeId, message: &Message, out: &mut Outbox<Group>) {
-        let Message::Quiesce { last, since, .. } = message else { return };
-        let follows = matches!(self.role, Role::Follower) && self.leader == Some(leader) && self.since == Some(*since);
+    pub(super) fn on_quiesce(&mut self, leader: NodeId, last: Index, since: Index, out: &mut Outbox<Group>) {
+        let follows = matches!(self.role, Role::Follower) && self.leader == Some(leader) && self.since == Some(since);
         // The leader has heard that this log agrees with its own up to there; there may be more by now.
-        if follows && self.matched == *last && self.log.last().0 == *last {
-            self.advance_commit(*last, out);
+        if follows && self.matched == last && self.log.last().0 == last {
+            self.advance_commit(last, out);
             self.quiescent = true;
             out.disarm(Timer::Election);
         }

@@ -105,10 +105,10 @@ impl World {
                 let what = match ask {
                     Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
                     Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
-                    Ask::Commit { writes, participants } => {
+                    Ask::Commit { writes, participants, .. } => {
                         format!("commits {} writes with {participants:?}", writes.len())
                     }
-                    Ask::Prepare { writes, coordinator } => {
+                    Ask::Prepare { writes, coordinator, .. } => {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
                     Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),

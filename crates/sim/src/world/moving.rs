@@ -49,11 +49,11 @@ impl World {
         let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
         let ask = self.some_members();
         self.tell(|| format!("{} is asked for other members of shard {}: {ask:?}", self.members[node], shard.0));
-        *self.struck.entry("members to change").or_default() += 1;
+        *self.changed.entry("members to change").or_default() += 1;
         let (me, id) = (self.members[node], self.now());
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
-        let request = Request { transaction, age, id, footing: None, ask };
+        let request = Request { transaction, age, id, footing: None, ask, planned: Vec::new() };
         let role = Role::Coordinator(NOBODY);
         let from = Address { incarnation: Incarnation(0), role, ..member::address(me, shard) };
         self.deliver(node, from, shard, Message::Ask(request));
@@ -83,7 +83,7 @@ impl World {
         let Some(life) = &mut self.nodes[node].life else { return };
         match life.invite(shard, since) {
             Ok(true) => {
-                *self.struck.entry("member added").or_default() += 1;
+                *self.changed.entry("member added").or_default() += 1;
                 self.tell(|| format!("{} is invited to shard {} since {since}", self.members[node], shard.0));
                 self.perform(node, shard);
             }
@@ -98,7 +98,7 @@ impl World {
         let Some(life) = &mut self.nodes[node].life else { return };
         match member::full(life.remove(shard, index)) {
             Ok(false) => {
-                *self.struck.entry("member removed").or_default() += 1;
+                *self.changed.entry("member removed").or_default() += 1;
                 self.tell(|| format!("{} is no member of shard {} since {index}", self.members[node], shard.0));
                 self.bear_children(node);
                 self.write(node);

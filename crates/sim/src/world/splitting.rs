@@ -55,8 +55,14 @@ impl World {
         let me = self.members[node];
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
-        let request =
-            Request { transaction, age, id: u64::from(shard.0), footing: None, ask: Ask::Split { at: key, shard } };
+        let request = Request {
+            transaction,
+            age,
+            id: u64::from(shard.0),
+            footing: None,
+            ask: Ask::Split { at: key, shard },
+            planned: Vec::new(),
+        };
         let from =
             Address { incarnation: Incarnation(0), role: Role::Coordinator(NOBODY), ..member::address(me, parent) };
         self.step(node, parent, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
@@ -86,7 +92,7 @@ impl World {
         match life.bear_children() {
             Ok(born) => {
                 for shard in born {
-                    *self.struck.entry("shard born").or_default() += 1;
+                    *self.changed.entry("shard born").or_default() += 1;
                     self.tell(|| format!("{} has a member of shard {} now", self.members[node], shard.0));
                     self.perform(node, shard);
                 }

@@ -271,7 +271,7 @@ fn index(world: &World<'_>, out: &mut Writer<'_>) {
                 ("indisunique", index.unique.into()),
                 ("indisprimary", table.is_primary(index).into()),
                 ("indimmediate", true.into()),
-                ("indisvalid", true.into()),
+                ("indisvalid", (!index.building).into()),
                 ("indisready", true.into()),
                 ("indislive", true.into()),
                 ("indkey", numbers(index, " ").into()),

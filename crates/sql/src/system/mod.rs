@@ -1,7 +1,7 @@
 //! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them, and `meridian`.
 //!
 //! They are stored nowhere. A scan of one makes its rows from the descriptors that its transaction sees, so that they are as
-//! transactional as the tables they tell of. Their ids are PostgreSQL's, all below those of users' tables, and they have no fence:
+//! transactional as the tables they tell of. Their ids are PostgreSQL's, all below those of users' tables, and they have no versions:
 //! nothing can change them.
 //!
 //! Many tables of PostgreSQL's are here and empty ([`is_always_empty`]): what they would tell of does not exist. Object ids are

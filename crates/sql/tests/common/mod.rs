@@ -6,7 +6,8 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_sql::{Datum, Engine, Response, Session};
 use meridian_txn::{
-    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
+    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, SchemaHistory,
+    SchemaVersion, Transaction,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ type Versions = BTreeMap<Key, Vec<(u64, Option<Value>)>>;
 #[derive(Default)]
 struct State {
     versions: Versions,
+    schemas: BTreeMap<u32, SchemaHistory>,
     now: u64,
     aborts_at_commit: usize,
     aborts_at_read: usize,
@@ -68,7 +70,9 @@ struct Open {
     began: u64,
     read_at: u64,
     writes: BTreeMap<Key, Option<Value>>,
-    saved: Vec<BTreeMap<Key, Option<Value>>>,
+    planned: BTreeMap<u32, u64>,
+    schemas: Vec<SchemaVersion>,
+    saved: Vec<(BTreeMap<Key, Option<Value>>, Vec<SchemaVersion>)>,
 }
 
 impl Database for Memory {
@@ -85,7 +89,9 @@ impl Database for Memory {
         let began = state.now;
         let memory = self.clone();
         drop(state);
-        let open = Open { memory, mode: how.mode, age, began, read_at, writes: BTreeMap::new(), saved: Vec::new() };
+        let (writes, planned) = (BTreeMap::new(), BTreeMap::new());
+        let (schemas, saved) = (Vec::new(), Vec::new());
+        let open = Open { memory, mode: how.mode, age, began, read_at, writes, planned, schemas, saved };
         Box::pin(async move { Ok(Box::new(open) as Box<dyn Transaction>) })
     }
 }
@@ -97,7 +103,15 @@ impl Open {
             state.aborts_at_read -= 1;
             return Err(Failure::Aborted(Conflict::LeaderChanged));
         }
-        Ok(())
+        self.outdated(&state).map_or(Ok(()), |why| Err(Failure::Aborted(why)))
+    }
+
+    fn outdated(&self, state: &State) -> Option<Conflict> {
+        let at = self.read_at().unwrap_or(Timestamp::MAX);
+        let outdated = |(table, version): &(&u32, &u64)| {
+            state.schemas.get(table).is_some_and(|history| history.outdates(**version, at))
+        };
+        self.planned.iter().find(outdated).map(|(table, _)| Conflict::SchemaChanged { table: *table })
     }
 
     fn see(&self, versions: &[(u64, Option<Value>)]) -> Option<Value> {
@@ -120,7 +134,7 @@ impl Transaction for Open {
     }
 
     fn read_at(&self) -> Option<Timestamp> {
-        Some(Timestamp::end_of(self.read_at))
+        Some(Timestamp::end_of(self.read_at)).filter(|_| self.mode != Mode::ReadWrite)
     }
 
     fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
@@ -189,13 +203,23 @@ impl Transaction for Open {
         Ok(())
     }
 
+    fn planned_for(&mut self, SchemaVersion { table, version }: SchemaVersion) {
+        let known = self.planned.entry(table).or_insert(version);
+        *known = version.min(*known);
+    }
+
+    fn change_schema(&mut self, to: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
+        self.schemas.push(to);
+        Ok(())
+    }
+
     fn savepoint(&mut self) -> Savepoint {
-        self.saved.push(self.writes.clone());
+        self.saved.push((self.writes.clone(), self.schemas.clone()));
         Savepoint(self.saved.len() - 1)
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
-        self.writes = self.saved[savepoint.0].clone();
+        (self.writes, self.schemas) = self.saved[savepoint.0].clone();
     }
 
     fn commit(self: Box<Self>) -> Future<'static, Outcome> {
@@ -212,9 +236,15 @@ impl Transaction for Open {
                 state.aborts_at_commit -= 1;
                 return Outcome::Aborted { why: Conflict::LeaderChanged };
             }
+            if let Some(why) = self.outdated(&state) {
+                return Outcome::Aborted { why };
+            }
             state.now += 1_000;
             state.committed += 1;
             let at = state.now;
+            for SchemaVersion { table, version } in self.schemas {
+                state.schemas.entry(table).or_default().begin(Timestamp::end_of(at), version);
+            }
             for (key, value) in self.writes {
                 state.versions.entry(key).or_default().push((at, value));
             }

@@ -40,8 +40,18 @@ impl Replica {
 
     /// Draws timestamps for commits and prepares that hold their locks.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        while let Some(mut pending) = self.ready.pop_front() {
+        for _ in 0..self.ready.len() {
+            let Some(mut pending) = self.ready.pop_front() else { return };
+            if let Some(left) = pending.lies_ahead(now) {
+                sometimes!("a change of the schema waits for its time");
+                self.ready.push_back(pending);
+                self.wake_in(left);
+                continue;
+            }
             pending.drawn_ns = now.boot_ns;
+            if let Some(votes) = pending.votes.as_ref().filter(|_| !broken(Rule::CommitBelowPrepare)) {
+                self.issuer.observe(votes.above);
+            }
             let Some(at) = self.draw_one(now) else {
                 sometimes!("a commit waits for the lease to reach further");
                 self.ready.push_front(pending);
@@ -52,13 +62,19 @@ impl Replica {
                 self.abort_voted(now, pending, &votes, Conflict::Late, out);
                 continue;
             }
+            if let Some(why) = self.unfit(&pending.request, at) {
+                sometimes!("a commit was planned for a schema that holds no more");
+                self.refuse_drawn(now, pending, why, out);
+                continue;
+            }
             pending.at = at;
-            let transaction = pending.request.transaction;
+            let (transaction, schemas) = (pending.request.transaction, pending.versions());
             let agreed = match &pending.request.ask {
                 Ask::Commit { writes, .. } => {
+                    self.schemas.draw(&schemas);
                     let prepared = pending.votes.iter().flat_map(|votes| votes.prepared.keys());
                     let participants = prepared.copied().collect();
-                    Some(Agreed::Commit { at, transaction, writes: writes.clone(), participants })
+                    Some(Agreed::Commit { at, transaction, writes: writes.clone(), participants, schemas })
                 }
                 _ => self.record_of(&pending, at),
             };
@@ -110,10 +126,11 @@ impl Replica {
             Effect::Install { at, writes, index, term, decided_elsewhere }
         };
         match agreed {
-            Agreed::Commit { at, transaction, mut writes, participants } => {
+            Agreed::Commit { at, transaction, mut writes, participants, schemas } => {
                 in_order(at);
                 self.agreed = at;
                 writes.extend(self.owe(transaction, at, participants));
+                writes.extend(self.on_schemas_agreed(at, &schemas));
                 out.act(install(at, writes, false));
                 self.remember(transaction, at, entry.term);
                 let pending = self.agreeing.remove(&entry.index);
@@ -125,6 +142,7 @@ impl Replica {
                 let votes = pending.as_ref().and_then(|pending| pending.votes.clone());
                 let asked = pending.map(|pending| (pending.from, pending.request.id));
                 self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns: now.boot_ns, votes });
+                self.unregister(now, transaction, out);
             }
             Agreed::Ceiling { at, through } => {
                 in_order(at);
@@ -148,6 +166,7 @@ impl Replica {
                 }
                 let verdicts = self.locks.release(transaction);
                 self.judge(now, verdicts, out);
+                self.unregister(now, transaction, out);
             }
             Agreed::Forget { at, transactions } => {
                 in_order(at);
@@ -160,7 +179,8 @@ impl Replica {
                 self.agreed = at;
                 self.bounds = self.bounds.clone().cut(&key).0;
                 self.children.insert(key.clone(), shard);
-                let rows = members.iter().flat_map(|members| Rows::of_birth(self.shard, shard, members)).collect();
+                let births = members.iter().flat_map(|members| Rows::of_birth(self.shard, shard, members));
+                let rows = births.chain(self.schemas_of_child(shard)).collect();
                 self.born_with.extend(members.map(|members| (shard, members)));
                 out.act(Effect::Divide { at, key, shard, rows, index: entry.index, term: entry.term });
                 self.on_split_agreed(now, at, out);
@@ -202,6 +222,7 @@ impl Replica {
         }
         self.dismiss_snapshots(out);
         self.dismiss_votes(out);
+        self.dismiss_schemas(out);
         self.dismiss_split(out);
         self.dismiss_change(out);
         self.dismiss_idleness();
@@ -258,11 +279,10 @@ impl Replica {
             // Not while it gives up: each new timestamp would put that off.
             self.go_on_splitting(now, out);
             self.go_on_changing(now, out);
+            self.go_on_registering(now, out);
             self.draw(now, out);
             self.vote_reads(now, out);
-            if !self.unanswered.is_empty() {
-                self.answer_voters(now, out);
-            }
+            self.answer_voters(now, out);
         }
         self.show_snapshots(now, out);
         if self.serving && self.group.is_leader() {

@@ -19,6 +19,7 @@
 //! | `commits` | from a drawn timestamp to an answer |
 //! | `two_phase` | what groups say to each other about one transaction |
 //! | `snapshots` | what may be read without locks, and when |
+//! | `schemas` | which version of a table's schema holds, and since when |
 //! | `splits` | how a shard becomes two |
 //! | `membership` | how a group comes to have other members |
 //! | `leadership` | who should lead |
@@ -37,8 +38,7 @@
 //! 8. A snapshot is *closed* at a member that has installed an entry at or above it, if a leader has shown that much and nothing below it is prepared: it is
 //!    served there without asking anybody, for ever, whatever any clock says. Leaders tell the members how far they have shown ([`Message::Shown`]).
 //!
-//! **Not here yet.** Schema changes at a timestamp. Nobody knows where another group's members
-//! are: who asks it asks every node.
+//! **Not here yet.** Nobody knows where another group's members are: who asks it asks every node.
 //! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod commits;
@@ -48,6 +48,7 @@ mod membership;
 mod records;
 mod replica;
 mod requests;
+mod schemas;
 mod snapshots;
 mod splits;
 mod two_phase;

@@ -5,7 +5,7 @@ use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Membership, Payload};
 use meridian_txn::locking::TransactionId;
-use meridian_txn::{Age, Lock};
+use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 
@@ -30,6 +30,10 @@ pub enum Agreed {
         #[n(3)]
         #[cbor(default)]
         participants: Vec<ShardId>,
+        /// Versions of schemas that hold from here on.
+        #[n(4)]
+        #[cbor(default)]
+        schemas: Vec<SchemaVersion>,
     },
     /// Whoever leads next issues above the ceiling: below it this leader promises in memory.
     #[n(1)]
@@ -114,9 +118,20 @@ pub struct Prepared {
     /// What it holds here besides, shared or not (Trap A.5-8).
     #[n(4)]
     pub locks: Vec<(KeyRange, Lock)>,
+    /// The commit timestamp is below this one: from there on a schema may be another than it was planned for.
+    #[n(5)]
+    pub below: Option<Timestamp>,
+    /// The schemas that it changes, and from when on at the earliest (§4.2.3).
+    #[n(6)]
+    pub changes: Option<(Timestamp, Vec<SchemaVersion>)>,
 }
 
 impl Prepared {
+    /// The prepare timestamp that the commit timestamp is at or above: of a change of schemas one that lies ahead.
+    pub fn from(&self) -> Timestamp {
+        self.changes.as_ref().map_or(self.at, |(from, _)| self.at.max(*from))
+    }
+
     /// Whether it writes into a range.
     pub fn writes_into(&self, range: &KeyRange) -> bool {
         self.writes.iter().any(|write| range.contains(&write.key))
@@ -182,6 +197,8 @@ pub struct Rows {
     pub members: Option<Membership>,
     /// Who was in the groups of shards that were split off, at their births.
     pub births: BTreeMap<ShardId, Membership>,
+    /// Which versions of tables' schemas hold.
+    pub schemas: BTreeMap<u32, SchemaHistory>,
 }
 
 const PREPARED: u8 = b'p';
@@ -231,6 +248,11 @@ impl Rows {
         vec![known, Rows::of_members(child, members)]
     }
 
+    /// The row that says which versions of a table's schema hold.
+    pub fn of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
+        Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
+    }
+
     /// Who is in a shard's group, if these rows say so.
     pub fn members_at_birth(shard: ShardId, rows: &[Write]) -> Option<Membership> {
         let key = Rows::of_members(shard, &Membership::default()).key;
@@ -260,6 +282,10 @@ impl Rows {
                         let child = ShardId(u32::from_be_bytes(name.try_into().ok()?));
                         drop(all.births.insert(child, minicbor::decode(value).ok()?));
                     }
+                    local::SCHEMA => {
+                        let table = u32::from_be_bytes(name.try_into().ok()?);
+                        drop(all.schemas.insert(table, minicbor::decode(value).ok()?));
+                    }
                     _ => return None,
                 }
                 Some(())
@@ -281,15 +307,26 @@ mod tests {
         let at = Timestamp { nanos: 7, logical: 0, issuer: 1 };
         let transaction = TransactionId { node: 1, incarnation: 2, number: 3 };
         let age = Age { began_ns: 1, node: 1, number: 3 };
-        let prepared = Prepared { at, age, coordinator: ShardId(4), writes: Vec::new(), locks: Vec::new() };
+        let prepared = Prepared {
+            at,
+            age,
+            coordinator: ShardId(4),
+            writes: Vec::new(),
+            locks: Vec::new(),
+            below: Some(at),
+            changes: None,
+        };
         let decision = Decision { at, participants: vec![ShardId(5)] };
         let shard = ShardId(9);
         let members = Membership::at_birth(Roster::voters([1, 2].map(NodeId)));
+        let mut history = SchemaHistory::default();
+        history.begin(at, 2);
         let writes = [
             Rows::of_prepared(shard, transaction, Some(&prepared)),
             Rows::of_decision(shard, transaction, Some(&decision)),
             Rows::of_ceiling(shard, at),
             Rows::of_members(shard, &members),
+            Rows::of_schema(shard, 6, &history),
         ];
         let of_child = Rows::of_birth(shard, ShardId(3), &members).swap_remove(0);
         let writes = writes.into_iter().chain([of_child]);
@@ -298,6 +335,7 @@ mod tests {
         assert_eq!(read.prepared, [(transaction, prepared)].into());
         assert_eq!((read.decisions, read.ceiling), ([(transaction, decision)].into(), at));
         assert_eq!((read.births, read.members), ([(ShardId(3), members.clone())].into(), Some(members)));
+        assert_eq!(read.schemas, [(6, history)].into());
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);
             assert!(Rows::read(shard, &[(key.clone(), cut)]).is_err());

@@ -3,6 +3,7 @@
 use super::idleness::{Config, Idleness};
 use super::leadership::Workload;
 use super::membership::Changing;
+use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
 use super::splits::Splitting;
 use super::two_phase::{Collected, Collecting, Debt, InDoubt};
@@ -169,11 +170,13 @@ pub(super) struct Pending {
     pub(super) drawn_ns: u64,
     /// Of a commit that coordinates: the votes.
     pub(super) votes: Option<Collected>,
+    /// Of a change of schemas: nobody who has voted before it can come after it.
+    pub(super) registered: bool,
 }
 
 impl Pending {
     pub(super) fn new(from: Address, request: Request) -> Pending {
-        Pending { from, request, locked: 0, at: Timestamp::ZERO, drawn_ns: 0, votes: None }
+        Pending { from, request, locked: 0, at: Timestamp::ZERO, drawn_ns: 0, votes: None, registered: false }
     }
 }
 
@@ -243,6 +246,8 @@ pub struct Replica {
     pub(super) members: Membership,
     /// Who was in the groups of shards that were split off, at their births.
     pub(super) born_with: BTreeMap<ShardId, Membership>,
+    /// What is known of the schemas of its tables.
+    pub(super) schemas: Schemas,
     /// Somebody wants other members.
     pub(super) changing: Option<Changing>,
     /// Which keys the shard has, and from which key on others have what it had.
@@ -381,6 +386,7 @@ impl Replica {
             nodes,
             members,
             born_with: BTreeMap::new(),
+            schemas: Schemas::default(),
             changing: None,
             bounds: KeyRange::default(),
             children: BTreeMap::new(),
@@ -440,6 +446,11 @@ impl Replica {
         self.children.extend(children);
         self.born_with.extend(rows.births);
         self.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
+        let changes = |(who, doubt): (&TransactionId, &InDoubt)| {
+            doubt.record.changes.as_ref().map(|changes| (*who, Registered::new(changes)))
+        };
+        self.schemas.registered = self.prepared.iter().filter_map(changes).collect();
+        self.schemas.agreed = rows.schemas;
         self.debts = rows.decisions.into_iter().map(|(who, decision)| (who, Debt::new(decision))).collect();
     }
 

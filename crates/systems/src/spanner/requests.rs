@@ -29,7 +29,7 @@ impl Replica {
             Ask::Read { range, .. } | Ask::Snapshot { range, .. } if !self.bounds.contains_range(range) => {
                 self.say_moved(from, &request, out);
             }
-            Ask::Read { .. } if self.parks(from, &request) => {}
+            Ask::Read { .. } if self.parks(from, &request) || self.holds_back(now, from, &request, out) => {}
             // A new attempt goes to whoever is to lead: that will be a moment from now.
             Ask::Read { .. }
                 if request.footing.is_none()
@@ -114,6 +114,7 @@ impl Replica {
         let same = |pending: &Pending| pending.request.transaction == request.transaction;
         let votes = self.collecting.values_mut().map(|collecting| &mut collecting.pending);
         let drawn = self.agreeing.values_mut().chain(&mut self.ready).chain(&mut self.would_vote);
+        let drawn = drawn.chain(self.schemas.under_way());
         let under_way = drawn.chain(votes).chain(self.pending.values_mut());
         for pending in under_way.filter(|pending| same(pending)) {
             if pending.request.ask == request.ask {
@@ -181,7 +182,7 @@ impl Replica {
         let (Ask::Commit { writes, .. } | Ask::Prepare { writes, .. }) = &pending.request.ask else {
             unreachable!("only those lock writes")
         };
-        if writes.iter().any(|write| !self.bounds.contains(&write.key)) {
+        if writes.iter().any(|write| !self.bounds.contains(&write.key)) || !self.has_all(pending.change()) {
             // Its locks stood on keys that were here: a split has ended it, or somebody made a mistake.
             return self.judge_unplaced(now, pending, out);
         }
@@ -197,13 +198,18 @@ impl Replica {
             pending.locked += 1;
         }
         match &pending.request.ask {
+            _ if pending.change().is_some() && !pending.registered => return self.register(pending),
             Ask::Prepare { .. } => return self.prepare(pending, out),
             Ask::Commit { participants, .. } if !participants.is_empty() => return self.collect(now, pending, out),
             _ => {}
         }
         let leads = broken(Rule::LeaseUncheckedAtCommit)
             || self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
-        let as_of = if pending.locked == 0 && leads { self.as_of(now) } else { None };
+        let only_read = pending.locked == 0 && pending.change().is_none();
+        let as_of = if only_read && leads { self.as_of(now) } else { None };
+        if let Some(why) = as_of.and_then(|at| self.unfit(&pending.request, at)) {
+            return self.refuse_drawn(now, pending, why, out);
+        }
         if let Some(at) = as_of {
             // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
             // what stands here now: nothing has to be agreed on.
@@ -213,7 +219,7 @@ impl Replica {
             self.remember(who, at, self.group.term());
             return self.forget(now, who, out);
         }
-        if pending.locked == 0 {
+        if only_read {
             sometimes!("who only read commits through the log, for want of a lease");
         }
         self.locks.committing(who);
@@ -304,6 +310,9 @@ impl Replica {
                         sometimes!("a transaction that waits is wounded");
                         self.refuse(&pending, why.clone(), out);
                     }
+                    if let Some(pending) = self.take_registering(victim) {
+                        self.refuse(&pending, why.clone(), out);
+                    }
                     self.abort_collecting(now, victim, why, out);
                     self.forget(now, victim, out);
                 }
@@ -330,8 +339,10 @@ impl Replica {
             || self.readers.contains_key(&transaction);
         if !committing {
             self.pending.retain(|_, pending| pending.request.transaction != transaction);
+            self.take_registering(transaction);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
+            self.unregister(now, transaction, out);
         }
     }
 }

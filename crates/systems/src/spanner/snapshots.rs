@@ -128,10 +128,15 @@ impl Replica {
             }
             let promised = self.promise(now, *at);
             let in_flight = *at > self.visible && self.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
-            let doubtful = self.is_in_doubt(range, *at);
+            let doubtful = self.is_in_doubt(range, *at) || self.meets_change(request, *at);
             if promised && (early || !in_flight) && !doubtful {
-                self.group.use_timestamp(at.nanos);
-                self.serve(*from, request, *at, Some(until), out);
+                match self.schemas.outdated(&request.planned, *at) {
+                    Some(why) => out.send(*from, Message::Answer(Reply::Aborted { id: request.id, why })),
+                    None => {
+                        self.group.use_timestamp(at.nanos);
+                        self.serve(*from, request, *at, Some(until), out);
+                    }
+                }
                 continue;
             }
             if doubtful {

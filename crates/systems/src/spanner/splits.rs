@@ -96,7 +96,8 @@ impl Replica {
             && self.agreeing.is_empty()
             && self.passing.is_empty()
             && self.prepared.is_empty()
-            && self.would_vote.is_empty();
+            && self.would_vote.is_empty()
+            && self.schemas.is_quiet();
         if !quiet {
             return;
         }
@@ -140,9 +141,13 @@ impl Replica {
                 _ => &range.start,
             },
             Ask::Split { at, .. } => at,
-            Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } => {
+            Ask::Commit { writes, schema, .. } | Ask::Prepare { writes, schema, .. } => {
+                let ranges = schema.iter().flat_map(|change| &change.tables).map(|(_, range)| range);
+                let beyond = ranges.filter(|range| !self.bounds.contains_range(range)).filter_map(|range| {
+                    if self.bounds.contains(&range.start) { self.bounds.end.as_ref() } else { Some(&range.start) }
+                });
                 let strange = writes.iter().map(|write| &write.key).find(|key| !self.bounds.contains(key));
-                strange.unwrap_or(&self.bounds.start)
+                strange.or(beyond.min()).unwrap_or(&self.bounds.start)
             }
             _ => &self.bounds.start,
         };

@@ -10,6 +10,7 @@
 
 use super::records::{Decision, Prepared};
 use super::replica::{Message, Pending, Replica};
+use super::schemas::Registered;
 use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
@@ -41,6 +42,10 @@ impl InDoubt {
     pub(super) fn new(record: Prepared) -> InDoubt {
         InDoubt { record, ending: false, told_by: None, asked: false }
     }
+
+    fn vote(&self) -> Vote {
+        Vote::Prepared { at: self.record.from(), below: self.record.below.unwrap_or(Timestamp::MAX) }
+    }
 }
 
 /// A decision that participants have to be told of.
@@ -62,7 +67,7 @@ pub(super) struct Collected {
     pub(super) prepared: BTreeMap<ShardId, NodeId>,
     pub(super) readers: BTreeMap<ShardId, NodeId>,
     /// The commit timestamp is above this, and below that.
-    above: Timestamp,
+    pub(super) above: Timestamp,
     pub(super) below: Timestamp,
 }
 
@@ -111,8 +116,9 @@ impl Replica {
         let Some(collecting) = self.collecting.get_mut(&who) else { return };
         let votes = &mut collecting.votes;
         match vote {
-            Vote::Prepared { at } => {
+            Vote::Prepared { at, below } => {
                 votes.above = votes.above.max(at);
+                votes.below = votes.below.min(below);
                 votes.prepared.insert(shard, node);
             }
             Vote::Read { through, below } => {
@@ -126,11 +132,9 @@ impl Replica {
         if collecting.missing.is_empty()
             && let Some(Collecting { mut pending, votes, .. }) = self.collecting.remove(&who)
         {
-            if votes.above.nanos > now.interval.latest + FAR_NS {
+            let ahead = pending.change().map_or(0, |change| change.from.nanos);
+            if votes.above.nanos > now.interval.latest.max(ahead) + FAR_NS {
                 return self.abort_voted(now, pending, &votes, Conflict::Late, out);
-            }
-            if !broken(Rule::CommitBelowPrepare) {
-                self.issuer.observe(votes.above);
             }
             step!("coordinator: has all votes");
             self.locks.committing(who);
@@ -217,7 +221,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> bool {
         let vote = if let Some(doubt) = self.prepared.get(&who) {
-            Some(Vote::Prepared { at: doubt.record.at })
+            Some(doubt.vote())
         } else if let Some(below) = self.readers.get(&who) {
             Some(Vote::Read { through: self.agreed, below: *below })
         } else if self.outcomes.contains_key(&who) {
@@ -247,10 +251,32 @@ impl Replica {
         out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
     }
 
+    /// Whose turn has come cannot be: says so to everybody.
+    pub(super) fn refuse_drawn(
+        &mut self,
+        now: Reading,
+        mut pending: Pending,
+        why: Conflict,
+        out: &mut Outbox<Replica>,
+    ) {
+        if let Some(votes) = pending.votes.take() {
+            return self.abort_voted(now, pending, &votes, why, out);
+        }
+        let who = pending.request.transaction;
+        if let Some(live) = self.live.get_mut(&who) {
+            live.doomed = Some(why.clone());
+        }
+        self.refuse(&pending, why, out);
+        self.forget(now, who, out);
+    }
+
     /// An attempt has its locks, and is to be prepared.
     pub(super) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Replica>) {
-        let Ask::Prepare { writes, coordinator } = &pending.request.ask else { unreachable!("only that is prepared") };
-        let (who, coordinator, reads) = (pending.request.transaction, *coordinator, writes.is_empty());
+        let Ask::Prepare { writes, coordinator, schema } = &pending.request.ask else {
+            unreachable!("only that is prepared")
+        };
+        let (who, coordinator, reads) =
+            (pending.request.transaction, *coordinator, writes.is_empty() && schema.is_none());
         if let Some(why) = self.locks.prepared(who) {
             self.forward_wound(who, coordinator.shard, why, out);
         }
@@ -259,7 +285,7 @@ impl Replica {
 
     /// What is to be in the log of an attempt that has its locks.
     pub(super) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
-        let Ask::Prepare { writes, coordinator } = &pending.request.ask else { return None };
+        let Ask::Prepare { writes, coordinator, schema } = &pending.request.ask else { return None };
         let who = pending.request.transaction;
         // What is written is locked exclusively, and stands in the record anyhow.
         let written = |range: &KeyRange| {
@@ -271,7 +297,10 @@ impl Replica {
             locks.retain(|(_, lock)| *lock == Lock::Exclusive);
         }
         let age = pending.request.age;
-        let prepared = Prepared { at, age, coordinator: coordinator.shard, writes: writes.clone(), locks };
+        let (coordinator, writes) = (coordinator.shard, writes.clone());
+        let below = self.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
+        let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
+        let prepared = Prepared { at, age, coordinator, writes, locks, below, changes };
         Some(Agreed::Prepare { transaction: who, prepared })
     }
 
@@ -284,16 +313,20 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> Write {
         let row = Rows::of_prepared(self.shard, who, Some(&record));
+        if let Some(changes) = &record.changes {
+            self.schemas.registered.insert(who, Registered::new(changes));
+        }
+        let doubt = InDoubt::new(record);
         if let Some(Pending { from, request, .. }) = pending
             && let Ask::Prepare { coordinator, .. } = request.ask
         {
             step!("participant: votes");
-            self.vote(who, coordinator, Vote::Prepared { at: record.at }, out);
+            self.vote(who, coordinator, doubt.vote(), out);
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
         } else {
             step!("member: another's prepare record is agreed");
         }
-        self.prepared.insert(who, InDoubt::new(record));
+        self.prepared.insert(who, doubt);
         row
     }
 
@@ -307,10 +340,18 @@ impl Replica {
         if self.ceiling.nanos < latest + READ_AT_LEAST_NS.min(most / 2) && !broken(Rule::ReadVoteUnbounded) {
             return self.want_ceiling(latest + most);
         }
+        let present = Timestamp { nanos: latest, ..Timestamp::ZERO };
         let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
         let below = if broken(Rule::ReadVoteUnbounded) { for_ever } else { self.ceiling };
-        for Pending { from, request, .. } in std::mem::take(&mut self.would_vote) {
+        for pending in std::mem::take(&mut self.would_vote) {
+            if let Some(why) = self.unfit(&pending.request, self.issuer.last().max(present)) {
+                self.refuse_drawn(now, pending, why, out);
+                continue;
+            }
+            let Pending { from, request, .. } = pending;
             let Ask::Prepare { coordinator, .. } = request.ask else { unreachable!("only that is prepared") };
+            let change = self.schemas.changes_from(request.transaction, &request.planned);
+            let below = change.map_or(below, |(from, _)| from.min(below));
             sometimes!("a shard that was only read votes");
             step!("reader: votes");
             self.vote(request.transaction, coordinator, Vote::Read { through: self.agreed, below }, out);
@@ -351,6 +392,9 @@ impl Replica {
         let InDoubt { record, told_by, .. } = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
         step!("participant: the outcome is agreed");
         let mut writes = if at.is_some() { record.writes } else { Vec::new() };
+        if let (Some(at), Some((_, versions))) = (at, &record.changes) {
+            writes.extend(self.on_schemas_agreed(at, versions));
+        }
         writes.push(Rows::of_prepared(self.shard, who, None));
         if let Some(to) = told_by {
             let ended = Between::Ended { transaction: who, shard: self.shard };
@@ -424,7 +468,7 @@ impl Replica {
     }
 
     /// An attempt cannot go on; if it waits, it is told.
-    fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Replica>) {
+    pub(super) fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Replica>) {
         let ticket = self.pending.iter().find(|(_, pending)| pending.request.transaction == who).map(|(t, _)| *t);
         self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
     }
@@ -452,8 +496,8 @@ impl Replica {
 
     /// Answers what could not be answered before the lease held.
     pub(super) fn answer_voters(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let held = self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
-        if held {
+        let held = || self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
+        if !self.unanswered.is_empty() && held() {
             for (from, who) in std::mem::take(&mut self.unanswered) {
                 self.tell_voter(now, from, who, out);
             }
@@ -533,8 +577,8 @@ impl Replica {
             }
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
-            let vote = Vote::Prepared { at: doubt.record.at };
-            said.push((doubt.record.coordinator, Between::Vote { transaction: *who, shard: self.shard, vote }));
+            let vote = Between::Vote { transaction: *who, shard: self.shard, vote: doubt.vote() };
+            said.push((doubt.record.coordinator, vote));
         }
         for (who, debt) in self.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
             let decided = || Between::Decided { transaction: *who, at: Some(debt.at) };

@@ -15,22 +15,31 @@
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
 use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent};
-use crate::{Conflict, Failure, Lock, Outcome};
+use crate::{Conflict, Failure, Lock, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
+use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
 use meridian_mvcc::{Key, KeyRange, Write};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
+/// A change of schemas in several shards lies so far ahead, and three trips to the farthest; but no farther than this.
+const AHEAD_NS: u64 = 20_000_000;
+const FARTHEST_AHEAD_NS: u64 = 800_000_000;
+
 /// What is written to each shard that takes part.
 type Shares = BTreeMap<ShardId, Vec<Write>>;
+
+/// What schemas are changed in each shard.
+type Changes = BTreeMap<ShardId, Vec<(SchemaVersion, KeyRange)>>;
 
 /// A shard's part in a commit.
 struct Share {
     seat: Seat,
     footing: Option<Footing>,
     writes: Vec<Write>,
+    schema: Option<SchemaChange>,
 }
 
 impl<S: Site> Session<S> {
@@ -53,8 +62,8 @@ impl<S: Site> Session<S> {
 
     async fn ask_to_commit(mut self: Box<Self>) -> (Outcome, Spent) {
         let untold = |outcome| (outcome, Spent::default());
-        let shares = match self.shares().await {
-            Ok(shares) => shares,
+        let (shares, mut changes) = match self.shares().await {
+            Ok(found) => found,
             Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
             Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
         };
@@ -74,9 +83,13 @@ impl<S: Site> Session<S> {
         self.site.holds_no_more(self.transaction);
         let parts = std::mem::take(&mut self.parts);
         let coordinator = self.coordinator(&shares);
-        let share = |(shard, writes): (ShardId, Vec<Write>)| {
+        let when = changes.values().next().map(|change| SchemaChange { tables: Vec::new(), ..change.clone() });
+        let mut share = |(shard, writes): (ShardId, Vec<Write>)| {
             let Part { leader, footing } = parts.get(&shard).copied().unwrap_or_default();
-            Share { seat: Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) }, footing, writes }
+            let seat = Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) };
+            // Who decides knows when, also where it changes nothing.
+            let schema = changes.remove(&shard).or(when.clone().filter(|_| shard == coordinator));
+            Share { seat, footing, writes, schema }
         };
         let mut shares: BTreeMap<ShardId, Share> = shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
         let own = shares.remove(&coordinator).expect("it is one of them");
@@ -99,39 +112,81 @@ impl<S: Site> Session<S> {
         outcome
     }
 
-    /// What is written where. Every shard that is written to has locked something then, so that its leadership is known.
-    async fn shares(&mut self) -> Result<Shares, Failure> {
-        let (writes, mut asked_all) = (self.writes.take(), false);
+    /// What is written where, and which schemas are changed where. Every shard that takes part has locked something then, so that its leadership is known.
+    async fn shares(&mut self) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
+        let (schemas, writes) = (self.writes.take_schemas(), self.writes.take());
+        if !schemas.is_empty() && !self.site.has_one_shard() {
+            // One change at a time: two of them would wait for each other's votes.
+            self.read(&KeyRange::point(Key::default()), Lock::Exclusive, false, 1).await?;
+        }
+        let (mut asked_all, mut farthest_ns) = (false, 0);
         loop {
             let mut shares: Shares = self.parts.keys().map(|shard| (*shard, Vec::new())).collect();
             for write in &writes {
                 shares.entry(self.site.route(&write.key).0).or_default().push(write.clone());
             }
-            let afoot = |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
-            let blind = shares.iter().filter(|(shard, writes)| !afoot(shard) && !writes.is_empty());
-            let blind: Vec<(ShardId, Key)> = blind.map(|(shard, writes)| (*shard, writes[0].key.clone())).collect();
-            let Some((_, first)) = blind.first().cloned() else {
-                shares.retain(|shard, _| afoot(shard));
-                return Ok(shares);
-            };
-            if blind.len() > 1 && !std::mem::replace(&mut asked_all, true) {
-                self.lock_at_once(blind).await?;
-            } else {
-                self.read(&KeyRange::point(first), Lock::Exclusive, false, 1).await?;
+            let changes = self.changes(&schemas);
+            for shard in changes.keys() {
+                shares.entry(*shard).or_default();
             }
+            let afoot = |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
+            let first = |(shard, writes): (&ShardId, &Vec<Write>)| match writes.first() {
+                Some(write) => Some((*shard, write.key.clone(), Lock::Exclusive)),
+                None => changes.get(shard).map(|tables| (*shard, tables[0].1.start.clone(), Lock::Shared)),
+            };
+            let blind: Vec<(ShardId, Key, Lock)> =
+                shares.iter().filter(|(shard, _)| !afoot(shard)).filter_map(first).collect();
+            let began_ns = self.boot_ns();
+            match blind.first().cloned() {
+                None => {
+                    shares.retain(|shard, _| afoot(shard));
+                    let from = self.ahead(changes.len(), farthest_ns);
+                    let change = |(shard, tables)| (shard, SchemaChange { from, tables });
+                    return Ok((shares, changes.into_iter().map(change).collect()));
+                }
+                Some(_) if blind.len() > 1 && !std::mem::replace(&mut asked_all, true) => {
+                    self.lock_at_once(blind).await?;
+                }
+                Some((_, key, lock)) => drop(self.read(&KeyRange::point(key), lock, false, 1).await?),
+            }
+            farthest_ns = farthest_ns.max(self.boot_ns() - began_ns);
         }
     }
 
+    /// The shards in which schemas change, as far as is known here, and the tables' keys that each has.
+    fn changes(&self, schemas: &[(SchemaVersion, Vec<KeyRange>)]) -> Changes {
+        let mut changes = Changes::new();
+        for (schema, range) in
+            schemas.iter().flat_map(|(schema, ranges)| ranges.iter().map(move |range| (schema, range)))
+        {
+            let mut rest = Some(range.clone()).filter(|range| !range.is_empty());
+            while let Some(range) = rest {
+                let (shard, bounds) = self.site.route(&range.start);
+                changes.entry(shard).or_default().push((*schema, range.common(&bounds)));
+                let beyond = bounds.end.clone().filter(|_| !bounds.reaches(&range));
+                rest = beyond.map(|start| KeyRange { start, end: range.end.clone() });
+            }
+        }
+        changes
+    }
+
+    /// When a change of schemas is to happen in so many shards, the farthest of which answers after so long: when all of them have registered it, and know what
+    /// became of it, or soon after. In one shard: at once.
+    fn ahead(&self, shards: usize, farthest_ns: u64) -> Timestamp {
+        let trips_ns = if shards > 1 { (3 * farthest_ns + AHEAD_NS).min(FARTHEST_AHEAD_NS) } else { 0 };
+        Timestamp { nanos: self.site.now().interval.latest + trips_ns, ..Timestamp::ZERO }
+    }
+
     /// Locks a key in each of several shards, which costs no more trips than one. Where nobody answers with it in time, or another leads, the usual way is gone.
-    async fn lock_at_once(&mut self, keys: Vec<(ShardId, Key)>) -> Result<(), Failure> {
+    async fn lock_at_once(&mut self, keys: Vec<(ShardId, Key, Lock)>) -> Result<(), Failure> {
         let site = Arc::clone(&self.site);
         let mut questions = Vec::new();
-        for (shard, key) in keys {
+        for (shard, key, lock) in keys {
             let seat = Seat { shard, node: site.leader(shard) };
             self.parts.entry(shard).or_default().leader = Some(seat.node);
             site.holds(seat, self.transaction, self.age);
             let range = KeyRange::point(key);
-            questions.push((seat, self.request(None, self.lock_question(range, Lock::Exclusive, false, 1, true))));
+            questions.push((seat, self.request(None, self.lock_question(range, lock, false, 1, true))));
         }
         let until = self.lock_patience_ends().min(self.boot_ns() + ONE_TRY_NS);
         let ask = |(seat, request): (Seat, Request)| {
@@ -171,11 +226,12 @@ impl<S: Site> Session<S> {
     /// Asks a shard's leader to commit, as the only one or as the coordinator of others.
     async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> (Outcome, Spent) {
         let untold = |outcome| (outcome, Spent::default());
-        let Share { mut seat, footing, writes } = share;
+        let Share { mut seat, footing, writes, schema } = share;
         let site = &*self.site;
         let (mut until, mut tries, mut maybe_heard) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
-            let ask = Ask::Commit { writes: writes.clone(), participants: participants.clone() };
+            let (participants, schema) = (participants.clone(), schema.clone());
+            let ask = Ask::Commit { writes: writes.clone(), participants, schema };
             let request = self.request(footing, ask);
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { at, spent, .. })) => return (Outcome::Committed { at }, spent),
@@ -212,11 +268,12 @@ impl<S: Site> Session<S> {
     /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be lost. If it will not be, the coordinator is asked to
     /// abort.
     async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>)) {
-        let Share { mut seat, footing, writes } = share;
+        let Share { mut seat, footing, writes, schema } = share;
         let (site, (decides, its_footing)) = (&*self.site, coordinator);
         let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
-            let request = self.request(footing, Ask::Prepare { writes: writes.clone(), coordinator: decides });
+            let (writes, schema) = (writes.clone(), schema.clone());
+            let request = self.request(footing, Ask::Prepare { writes, coordinator: decides, schema });
             let mut again_ns = PAUSE_NS;
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Prepared { .. })) => {

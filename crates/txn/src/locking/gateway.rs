@@ -18,12 +18,12 @@
 
 use super::{Ask, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Timings,
-    Transaction,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
+    SchemaHistory, SchemaVersion, Timings, Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::{NodeId, ShardId, sometimes};
-use meridian_mvcc::{Key, KeyRange, StoreError, Value};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +68,8 @@ impl<S: Site> Gateway<S> {
             questions: AtomicU64::new(0),
             parts: BTreeMap::new(),
             writes: Buffer::default(),
+            planned: BTreeMap::new(),
+            fits: None,
             aborted: None,
             lock_timeout: None,
             application: None,
@@ -151,6 +153,10 @@ pub(super) struct Session<S: Site> {
     /// The shards where it has locked something, or is about to.
     pub(super) parts: BTreeMap<ShardId, Part>,
     pub(super) writes: Buffer,
+    /// What it was planned for: tables and versions of their schemas.
+    planned: BTreeMap<u32, u64>,
+    /// A shard of which this node knows that the snapshot is what it was planned for.
+    fits: Option<ShardId>,
     aborted: Option<Conflict>,
     /// What it calls itself.
     application: Option<String>,
@@ -164,7 +170,35 @@ pub(super) struct Session<S: Site> {
 impl<S: Site> Session<S> {
     pub(super) fn request(&self, footing: Option<Footing>, ask: Ask) -> Request {
         let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
-        Request { transaction: self.transaction, age: self.age, id, footing, ask }
+        let planned = self.planned().collect();
+        Request { transaction: self.transaction, age: self.age, id, footing, ask, planned }
+    }
+
+    fn planned(&self) -> impl Iterator<Item = SchemaVersion> {
+        self.planned.iter().map(|(table, version)| SchemaVersion { table: *table, version: *version })
+    }
+
+    /// Whether a snapshot that is read here, without asking anybody, is what the transaction was planned for.
+    fn fits_here(&mut self, shard: ShardId, at: Timestamp) -> Result<(), Failure> {
+        if self.fits == Some(shard) {
+            return Ok(());
+        }
+        for SchemaVersion { table, version } in self.planned() {
+            let row = match self.site.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
+                Ok(row) => row.and_then(|row| row.value),
+                Err(StoreError::Elsewhere) => None, // So are the rows, and whoever has them says so.
+                Err(error) => return Err(of_store(error)),
+            };
+            let Some(row) = row else { continue };
+            let history: SchemaHistory = minicbor::decode(&row).map_err(|error| {
+                Failure::Storage(format!("what shard {} keeps of a table's schema: {error}", shard.0))
+            })?;
+            if history.outdates(version, at) {
+                return Err(Failure::Aborted(Conflict::SchemaChanged { table }));
+            }
+        }
+        self.fits = Some(shard);
+        Ok(())
     }
 
     pub(super) fn boot_ns(&self) -> u64 {
@@ -266,6 +300,7 @@ impl<S: Site> Session<S> {
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
         let site = Arc::clone(&self.site);
         if let Some(at) = self.read_at.filter(|at| self.look_here(shard, *at)) {
+            self.fits_here(shard, at)?;
             match site.scan(shard, range, at, reverse, limit) {
                 Ok(chunk) => return Ok(Chunk::Rows(self.found(chunk))),
                 Err(error) => self.elsewhere(shard, error)?,
@@ -538,6 +573,7 @@ impl<S: Site> Transaction for Session<S> {
             if let (Some(at), Some(shard)) = (self.read_at, self.local)
                 && (self.site.has_one_shard() || self.site.route(key).0 == shard)
             {
+                self.fits_here(shard, at)?;
                 match self.site.get(shard, key, at) {
                     Ok(found) => return Ok(found.and_then(|version| version.value)),
                     Err(error) => self.elsewhere(shard, error)?,
@@ -575,6 +611,20 @@ impl<S: Site> Transaction for Session<S> {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
+    }
+
+    fn planned_for(&mut self, SchemaVersion { table, version }: SchemaVersion) {
+        let known = self.planned.entry(table).or_insert(version);
+        *known = version.min(*known);
+        self.fits = None;
+    }
+
+    fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        self.writes.change_schema(to, ranges);
+        Ok(())
     }
 
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {

@@ -1,6 +1,6 @@
 //! What a coordinator and a leader say to each other.
 
-use crate::{Age, Conflict, Lock};
+use crate::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
@@ -50,6 +50,10 @@ pub struct Request {
     /// The question.
     #[n(4)]
     pub ask: Ask,
+    /// What the attempt was planned for, as far as it has come.
+    #[n(5)]
+    #[cbor(default)]
+    pub planned: Vec<SchemaVersion>,
 }
 
 /// What is asked.
@@ -88,6 +92,9 @@ pub enum Ask {
         #[n(1)]
         #[cbor(default)]
         participants: Vec<ShardId>,
+        /// The schemas that it changes here.
+        #[n(2)]
+        schema: Option<SchemaChange>,
     },
     /// Forget the attempt.
     #[n(2)]
@@ -127,6 +134,9 @@ pub enum Ask {
         /// Whose group decides.
         #[n(1)]
         coordinator: Seat,
+        /// The schemas that it changes here.
+        #[n(2)]
+        schema: Option<SchemaChange>,
     },
     /// From a key on this shard's keys become another shard's. Asked again after it was done, it is done.
     #[n(7)]

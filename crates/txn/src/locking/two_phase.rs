@@ -72,6 +72,9 @@ pub enum Vote {
         /// The prepare timestamp.
         #[n(0)]
         at: Timestamp,
+        /// A schema that it was planned for may be another from this timestamp on: the commit timestamp is below.
+        #[n(1)]
+        below: Timestamp,
     },
     /// It was only read, and its locks hold for a while (Trap A.5-8).
     #[n(1)]

@@ -1,0 +1,157 @@
+//! `CREATE INDEX` on a table that is in use (Spanner §4.2.3), outside a transaction block.
+//!
+//! ```text
+//!   declare   the next version names the index as one that is being built: whoever writes rows writes its entries, nobody reads it
+//!   fill      the rows that are there, some hundred at a time, each time in a transaction of its own
+//!   publish   the version after that: it is read
+//! ```
+//!
+//! 1. From the declaration's timestamp on no row changes without its entry, for a version begins everywhere at one timestamp; so one state between
+//!    "not there" and "there" is enough. What stood before is read under locks, and entered in the same transaction.
+//! 2. Nobody waits for longer than one of those transactions takes.
+//! 3. An index that cannot be (two rows agree in a unique one) is withdrawn. Who is stopped meanwhile leaves it as one that is being built: `DROP INDEX`
+//!    takes it away.
+
+use crate::catalog::{self, Table};
+use crate::ddl::{self, Building};
+use crate::engine::Engine;
+use crate::error::{SqlError, aborted, restart, state};
+use crate::kv;
+use crate::plan::Target;
+use crate::response::Response;
+use crate::run::{MOST_REPLAYS, unknown};
+use crate::scan::Cursor;
+use crate::session::Session;
+use meridian_mvcc::KeyRange;
+use meridian_txn::{Age, Begin, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction};
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// So many rows are entered in one transaction.
+const ROWS: usize = 500;
+
+/// A change of the catalog that is a transaction by itself.
+pub(crate) enum Step<'a> {
+    Declare(&'a ast::CreateIndex),
+    Publish(&'a Building),
+    Withdraw(&'a Building),
+}
+
+impl Session {
+    /// Runs CREATE INDEX so that others go on.
+    pub(crate) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<Response, SqlError> {
+        self.finish_implicit().await?;
+        let engine = self.engine.clone();
+        if let Some(declared) = self.change_catalog(&Step::Declare(create)).await? {
+            let mut building = declared;
+            loop {
+                match fill_index(&engine, &building).await {
+                    Ok(filled) => building = filled,
+                    Err(error) => {
+                        self.change_catalog(&Step::Withdraw(&building)).await?;
+                        return Err(error);
+                    }
+                }
+                if self.change_catalog(&Step::Publish(&building)).await?.is_some() {
+                    break; // Else the table was changed in between.
+                }
+            }
+        }
+        Ok(Response::Complete("CREATE INDEX".into()))
+    }
+
+    /// Runs a step in a transaction of its own, and again if it has to give way.
+    async fn change_catalog(&mut self, step: &Step<'_>) -> Result<Option<Building>, SqlError> {
+        let (engine, mut age) = (self.engine.clone(), None);
+        for _ in 0..MOST_REPLAYS {
+            let mut work = self.begin_work(Mode::ReadWrite, age, false).await?;
+            age = Some(work.txn.age());
+            work.txn.set_lock_timeout(self.timeout("lock_timeout"));
+            work.settled = true; // Nobody can replay what is no statement.
+            let done = match ddl::step(&engine, &mut work, step).await {
+                Ok(done) => {
+                    self.work = Some(work);
+                    self.commit().await.map(|()| done)
+                }
+                Err(error) => Err(error),
+            };
+            match done {
+                Err(error) if error.is_restart() => {}
+                other => return other,
+            }
+        }
+        Err(restart("it lost against others too often"))
+    }
+}
+
+/// Enters all rows into an index, as it and its table are now.
+async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, SqlError> {
+    for _ in 0..MOST_REPLAYS {
+        let mut look = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let table = catalog::table_by_id(look.as_mut(), &engine.cache, building.table, true, Lock::Shared).await?;
+        let table = table.filter(|table| table.indexes.iter().any(|index| index.name == building.name));
+        let Some(table) = table else {
+            let message = format!("index \"{}\" was dropped while it was being built", building.name);
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+        };
+        match fill_rows(engine, &table, building).await {
+            Err(error) if error.changed_schema().is_some() => {}
+            filled => return filled.map(|()| Building { version: table.version, ..building.clone() }),
+        }
+    }
+    Err(restart("the definition of a table changed too often"))
+}
+
+async fn fill_rows(engine: &Engine, table: &Arc<Table>, building: &Building) -> Result<(), SqlError> {
+    let (mut age, mut tries): (Option<Age>, usize) = (None, 0);
+    let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
+    while let Some(range) = rest.clone() {
+        let begin = Begin { mode: Mode::ReadWrite, age };
+        let mut txn = engine.database().begin(begin).await?;
+        age = Some(txn.age());
+        txn.planned_for(SchemaVersion { table: table.id, version: table.version });
+        let entered = match enter(txn.as_mut(), table, building, range).await {
+            Ok(left) => match txn.commit().await {
+                Outcome::Committed { .. } => Ok(left),
+                Outcome::Aborted { why } => Err(aborted(why)),
+                Outcome::Unknown => Err(unknown()), // What was entered may be entered again.
+            },
+            Err(error) => Err(error),
+        };
+        match entered {
+            Ok(left) => (rest, age, tries) = (left, None, 0),
+            Err(error) if error.changed_schema().is_some() => return Err(error),
+            Err(error) if tries < MOST_REPLAYS && (error.is_restart() || error.sqlstate == unknown().sqlstate) => {
+                tries += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Enters the first rows of a range; what is left of it.
+async fn enter(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    building: &Building,
+    range: KeyRange,
+) -> Result<Option<KeyRange>, SqlError> {
+    let Some(index) = table.indexes.iter().find(|index| index.name == building.name) else { return Ok(None) };
+    let mut cursor = Cursor::new(None, vec![Target::Range(range.clone())], false);
+    let wanted = vec![true; table.columns.len()];
+    let found = cursor.next(txn, table, &wanted, Lock::Shared, ROWS).await?;
+    for found in &found {
+        let suffix = &found.key[kv::PREFIX..];
+        let (entry, unique) = index.entry(&found.row, suffix);
+        let entry = kv::to_key(entry);
+        if unique
+            && let Some(there) = txn.get(&entry, Lock::Exclusive).await?
+            && there[..] != *suffix
+        {
+            return Err(ddl::not_unique(table, index, &found.row));
+        }
+        txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+    }
+    Ok(found.last().map(|last| KeyRange { start: last.key.successor(), end: range.end }))
+}

@@ -1,0 +1,268 @@
+//! What transactions were planned for, and when that changes (§4.2.3).
+//!
+//! ```text
+//!             registered                    from        decided at s ≥ from
+//!   ──────────────┼───────────────────────────┼──────────────────┼───────────────▶
+//!    drawn here: as before                    │ nobody draws     │ who was planned for the new version
+//! ```
+//!
+//! 1. Whoever was planned for an older version than the one that holds is refused: when he reads, and when his timestamp is drawn.
+//! 2. A change registers with a timestamp that lies ahead. Below it nobody cares; at or above it whoever was planned for any version is refused when he
+//!    would commit, and waits when he reads, until the change is decided. So nobody who has voted waits for a change.
+//! 3. Before it registers, those who have voted here have ended: their commit timestamps may be above. Who votes from then on does so with a bound.
+//! 4. The coordinator of a change decides when its timestamp has come, and no sooner: what is drawn after it is not pushed ahead.
+
+use super::Rows;
+use super::replica::{Message, Pending, Replica};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
+use meridian_mvcc::Write;
+use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
+use meridian_txn::{Conflict, SchemaChange, SchemaHistory, SchemaVersion};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change of schemas that may happen.
+pub(super) struct Registered {
+    /// Not below this.
+    pub(super) from: Timestamp,
+    pub(super) tables: Vec<u32>,
+}
+
+impl Registered {
+    /// As a prepare record tells it.
+    pub(super) fn new((from, versions): &(Timestamp, Vec<SchemaVersion>)) -> Registered {
+        Registered { from: *from, tables: versions.iter().map(|schema| schema.table).collect() }
+    }
+}
+
+/// A change that waits until those who voted before it have ended.
+struct Registering {
+    pending: Pending,
+    after: BTreeSet<TransactionId>,
+}
+
+/// What a shard knows of the schemas of its tables.
+#[derive(Default)]
+pub(super) struct Schemas {
+    /// Which versions hold, as far as is agreed. A table that is not in it never changed.
+    pub(super) agreed: BTreeMap<u32, SchemaHistory>,
+    /// What this leader has drawn besides.
+    drawn: BTreeMap<u32, u64>,
+    /// Changes that may happen: prepared here, or asked of this leader.
+    pub(super) registered: BTreeMap<TransactionId, Registered>,
+    registering: Vec<Registering>,
+    /// Who reads what is about to change.
+    waiting: Vec<(Address, Request)>,
+}
+
+impl Schemas {
+    /// From when on one of these may be another, by somebody else's doing.
+    pub(super) fn changes_from(&self, who: TransactionId, planned: &[SchemaVersion]) -> Option<(Timestamp, u32)> {
+        let others = self.registered.iter().filter(|(other, _)| **other != who);
+        let met = |change: &Registered| {
+            planned
+                .iter()
+                .find(|schema| change.tables.contains(&schema.table))
+                .map(|schema| (change.from, schema.table))
+        };
+        others.filter_map(|(_, change)| met(change)).min().filter(|_| !broken(Rule::ChangeNotHeeded))
+    }
+
+    /// A version of these that does not hold any more at a timestamp.
+    pub(super) fn outdated(&self, planned: &[SchemaVersion], at: Timestamp) -> Option<Conflict> {
+        let newer = |SchemaVersion { table, version }: &&SchemaVersion| {
+            !broken(Rule::SchemaUnchecked)
+                && self.agreed.get(table).is_some_and(|history| history.outdates(*version, at))
+        };
+        planned.iter().find(newer).map(|schema| Conflict::SchemaChanged { table: schema.table })
+    }
+
+    /// The same for what is drawn now.
+    fn outdated_now(&self, planned: &[SchemaVersion]) -> Option<Conflict> {
+        let newer = |schema: &&SchemaVersion| {
+            !broken(Rule::SchemaUnchecked)
+                && self.drawn.get(&schema.table).is_some_and(|version| *version > schema.version)
+        };
+        let drawn = planned.iter().find(newer).map(|schema| Conflict::SchemaChanged { table: schema.table });
+        drawn.or_else(|| self.outdated(planned, Timestamp::MAX))
+    }
+
+    /// A change has its place in the log.
+    pub(super) fn draw(&mut self, versions: &[SchemaVersion]) {
+        self.drawn.extend(versions.iter().map(|schema| (schema.table, schema.version)));
+    }
+
+    /// Whether nobody waits for anything here.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.registering.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Questions that wait here.
+    pub(super) fn under_way(&mut self) -> impl Iterator<Item = &mut Pending> {
+        self.registering.iter_mut().map(|registering| &mut registering.pending)
+    }
+}
+
+impl Pending {
+    /// The schemas that it changes here.
+    pub(super) fn change(&self) -> Option<&SchemaChange> {
+        match &self.request.ask {
+            Ask::Commit { schema, .. } | Ask::Prepare { schema, .. } => schema.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// How long it is until a change of schemas may draw its timestamp, if it lies ahead.
+    pub(super) fn lies_ahead(&self, now: Reading) -> Option<u64> {
+        let Ask::Commit { schema: Some(change), .. } = &self.request.ask else { return None };
+        let from = self.votes.as_ref().map_or(change.from, |votes| votes.above.max(change.from));
+        Some(from.nanos.saturating_sub(now.interval.latest)).filter(|left| *left > 0)
+    }
+
+    /// The versions that hold when it has happened.
+    pub(super) fn versions(&self) -> Vec<SchemaVersion> {
+        let mut newest = BTreeMap::new();
+        for (SchemaVersion { table, version }, _) in self.change().iter().flat_map(|change| &change.tables) {
+            let known = newest.entry(*table).or_insert(*version);
+            *known = *version.max(known);
+        }
+        newest.into_iter().map(|(table, version)| SchemaVersion { table, version }).collect()
+    }
+}
+
+impl Replica {
+    /// Whether these are keys of the shard, as somebody thought who changes schemas.
+    pub(super) fn has_all(&self, change: Option<&SchemaChange>) -> bool {
+        let mut ranges = change.into_iter().flat_map(|change| &change.tables).map(|(_, range)| range);
+        ranges.all(|range| self.bounds.contains_range(range))
+    }
+
+    /// Whether a reader has to wait, or to plan anew; then that is seen to.
+    pub(super) fn holds_back(
+        &mut self,
+        now: Reading,
+        from: Address,
+        request: &Request,
+        out: &mut Outbox<Replica>,
+    ) -> bool {
+        if request.planned.is_empty() {
+            return false;
+        }
+        let id = request.id;
+        let (transaction, present) = (request.transaction, now.interval.latest);
+        if self.schemas.changes_from(transaction, &request.planned).is_some_and(|(from, _)| from.nanos <= present) {
+            sometimes!("a reader waits for a change of the schema");
+            match self.schemas.waiting.iter_mut().find(|(_, other)| other.transaction == transaction) {
+                Some(known) => {
+                    *known = (from, request.clone());
+                    out.send(from, Message::Answer(Reply::Waiting { id }));
+                }
+                None => self.schemas.waiting.push((from, request.clone())),
+            }
+            return true;
+        }
+        if let Some(why) = self.schemas.outdated_now(&request.planned) {
+            sometimes!("a statement was planned for a schema that holds no more");
+            out.send(from, Message::Answer(Reply::Aborted { id, why: why.clone() }));
+            self.doom(now, transaction, why, out);
+            return true;
+        }
+        false
+    }
+
+    /// A change has its locks: it registers, and goes on as soon as those who have voted have ended.
+    pub(super) fn register(&mut self, pending: Pending) {
+        let who = pending.request.transaction;
+        let proposed = self.agreeing.values().filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
+        let proposed = proposed.map(|other| other.request.transaction);
+        let voted = self.prepared.keys().chain(self.readers.keys()).copied().chain(proposed);
+        let changes = pending.change().is_some_and(|change| !change.tables.is_empty());
+        let after = voted.filter(|_| changes && !broken(Rule::ChangeNotHeeded)).collect();
+        step!("leader: registers a change of the schema");
+        let from = pending.change().map_or(Timestamp::ZERO, |change| change.from);
+        let tables = pending.versions().iter().map(|schema| schema.table).collect();
+        self.schemas.registered.insert(who, Registered { from, tables });
+        self.schemas.registering.push(Registering { pending, after });
+    }
+
+    /// Goes on with changes for which nobody has to end any more.
+    pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let mut at = 0;
+        while let Some(registering) = self.schemas.registering.get_mut(at) {
+            let votes = self.agreeing.values().map(|pending| pending.request.transaction);
+            let voters: BTreeSet<TransactionId> =
+                self.prepared.keys().chain(self.readers.keys()).copied().chain(votes).collect();
+            registering.after.retain(|who| voters.contains(who));
+            if !registering.after.is_empty() {
+                sometimes!("a change of the schema waits for those who have voted");
+                at += 1;
+                continue;
+            }
+            let mut pending = self.schemas.registering.remove(at).pending;
+            pending.registered = true;
+            self.lock_writes(now, pending, out);
+        }
+    }
+
+    /// A change that has not drawn its timestamp will not happen here.
+    pub(super) fn take_registering(&mut self, who: TransactionId) -> Option<Pending> {
+        let at = self.schemas.registering.iter().position(|one| one.pending.request.transaction == who)?;
+        Some(self.schemas.registering.remove(at).pending)
+    }
+
+    /// It is known what became of a change: those who wait for it go on.
+    pub(super) fn unregister(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
+        if self.schemas.registered.remove(&who).is_some() {
+            for (from, request) in std::mem::take(&mut self.schemas.waiting) {
+                self.on_ask(now, from, request, out);
+            }
+        }
+    }
+
+    /// Versions of schemas hold from a timestamp on: their rows.
+    pub(super) fn on_schemas_agreed(&mut self, at: Timestamp, versions: &[SchemaVersion]) -> Vec<Write> {
+        let mut rows = Vec::new();
+        for SchemaVersion { table, version } in versions {
+            let history = self.schemas.agreed.entry(*table).or_default();
+            history.begin(at, *version);
+            rows.push(Rows::of_schema(self.shard, *table, history));
+        }
+        rows
+    }
+
+    /// Why what somebody was planned for does not hold at a timestamp that is drawn now.
+    pub(super) fn unfit(&self, request: &Request, at: Timestamp) -> Option<Conflict> {
+        let met = || {
+            let change = self.schemas.changes_from(request.transaction, &request.planned);
+            change.filter(|(from, _)| *from <= at).map(|(_, table)| Conflict::SchemaChanged { table })
+        };
+        self.schemas.outdated_now(&request.planned).or_else(met)
+    }
+
+    /// Whether a snapshot may meet a change that is not decided.
+    pub(super) fn meets_change(&self, request: &Request, at: Timestamp) -> bool {
+        let change = self.schemas.changes_from(request.transaction, &request.planned);
+        change.is_some_and(|(from, _)| from <= at)
+    }
+
+    /// This member leads no more.
+    pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Replica>) {
+        let why = Conflict::LeaderChanged;
+        for Registering { pending, .. } in std::mem::take(&mut self.schemas.registering) {
+            self.refuse(&pending, why.clone(), out);
+        }
+        let leader = self.group.leader().map(|node| node.0);
+        for (from, request) in std::mem::take(&mut self.schemas.waiting) {
+            out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
+        }
+        self.schemas.drawn.clear();
+        let prepared = &self.prepared;
+        self.schemas.registered.retain(|who, _| prepared.contains_key(who));
+    }
+
+    /// What a shard that is split off knows of schemas at its birth.
+    pub(super) fn schemas_of_child(&self, child: ShardId) -> Vec<Write> {
+        self.schemas.agreed.iter().map(|(table, history)| Rows::of_schema(child, *table, history)).collect()
+    }
+}
