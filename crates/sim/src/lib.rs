@@ -227,6 +227,8 @@ pub const STEPS: &[&str] = &[
     "leader: proposes a commit",
     "leader: proposes a split",
     "leader: proposes other members",
+    "leader: registers a change of the schema",
+    "member: a change of the schema is agreed",
     "member: a split is agreed",
     "member: another's commit is agreed",
     "member: another's prepare record is agreed",

@@ -102,6 +102,15 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
     let (mut committed, mut alone, mut schema) = (0, 0, 0);
+    let mut met: BTreeMap<&str, u64> = [
+        "a change of the schema waits for its time",
+        "a change of the schema waits for those who have voted",
+        "a commit was planned for a schema that holds no more",
+        "a reader waits for a change of the schema",
+        "a statement was planned for a schema that holds no more",
+    ]
+    .map(|state| (state, 0))
+    .into();
     for seed in 0..40 {
         let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
         let world = Options { workload, sql: true, transactions: 150, ..options(1_000_000 + seed) };
@@ -111,6 +120,9 @@ fn sql_sessions_keep_what_keys_keep() {
         }
         let ok =
             || report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        for (state, times) in &mut met {
+            *times += report.reached.get(state).copied().unwrap_or(0);
+        }
         schema += report.reached.get("the schema changes while others use it").copied().unwrap_or(0);
         committed += ok().count();
         alone += ok().filter(|transaction| transaction.at.is_none()).count();
@@ -120,6 +132,8 @@ fn sql_sessions_keep_what_keys_keep() {
     }
     println!("{committed} committed, {alone} of them by single statements, {schema} changes of the schema");
     assert!(schema > 50, "{schema}");
+    println!("{met:?}");
+    assert!(met.values().all(|times| *times > 10), "{met:?}");
     assert!(committed > 2_000 && alone > 100, "{committed} {alone}");
 }
 

@@ -12,7 +12,8 @@ const WORLDS: u64 = 16;
 fn world(step: &'static str, seed: u64) -> Options {
     let faults = Faults { network: seed % 2 == 1, ..Faults::NONE };
     let (splits, moves, kill_at) = (Some(3), Some(3), Some(step));
-    Options { faults, splits, moves, kill_at, transactions: 250, ..Options::new(5_000_000 + seed) }
+    let sql = step.contains("schema"); // Keys have none.
+    Options { faults, splits, moves, kill_at, sql, transactions: 250, ..Options::new(5_000_000 + seed) }
 }
 
 #[test]

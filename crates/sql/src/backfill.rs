@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   declare   the next version names the index as one that is being built: whoever writes rows writes its entries, nobody reads it
-//!   fill      the rows that are there, some hundred at a time, each time in a transaction of its own
+//!   fill      the rows that are there, two hundred at a time, each time in a transaction of its own
 //!   publish   the version after that: it is read
 //! ```
 //!
@@ -28,7 +28,7 @@ use sqlparser::ast;
 use std::sync::Arc;
 
 /// So many rows are entered in one transaction.
-const ROWS: usize = 500;
+const ROWS: usize = 200;
 
 /// A change of the catalog that is a transaction by itself.
 pub(crate) enum Step<'a> {

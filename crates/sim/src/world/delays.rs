@@ -6,9 +6,11 @@ use crate::workload::{Plan, Step};
 use crate::{Faults, Options};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
+use meridian_sql::Session;
 use meridian_systems::spanner::Message;
-use meridian_txn::locking::{Ask, Request, TransactionId};
+use meridian_txn::locking::{Ask, Request, Site, TransactionId};
 use meridian_txn::{Age, Lock, Mode, ReadAt};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// What one message takes.
@@ -18,6 +20,13 @@ const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 impl World {
     /// What each kind of transaction waits for, in message delays.
     pub fn delays() -> Vec<(&'static str, u64)> {
+        let mut found = Self::delays_of_keys();
+        found.extend(Self::delays_of_sql());
+        found
+    }
+
+    /// Three nodes that have met, of which the first leads.
+    fn three() -> World {
         let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), ..Options::new(1) };
         let mut world = World::new(quiet);
         world.network.even(ONE);
@@ -31,6 +40,61 @@ impl World {
         world.until(0, |_| false);
         world.acquaint();
         world.until(3 * S, |_| false);
+        world
+    }
+
+    /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's has no part in them.
+    fn delays_of_sql() -> Vec<(&'static str, u64)> {
+        let mut world = Self::three();
+        let (leader, other) = (0, 1);
+        world.asks(leader, vec!["CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 0), (2, 0)"]);
+        world.split_at("\u{2}"); // Rows begin here.
+        let (change, insert) = ("UPDATE t SET v = v + 1 WHERE k = 1", "INSERT INTO t VALUES (3, 0)");
+        let mut found = Vec::new();
+        found.push(("SQL: UPDATE of a row, at the leader", world.asks(leader, vec![change, change])));
+        found.push(("SQL: UPDATE of a row, elsewhere", world.asks(other, vec![change, change])));
+        let transaction = vec![change, "BEGIN", change, "COMMIT"];
+        found.push(("SQL: COMMIT of such a transaction, elsewhere", world.asks(other, transaction)));
+        found.push(("SQL: INSERT, at the leader", world.asks(leader, vec![change, insert])));
+        let read = "SELECT v FROM t WHERE k = 1";
+        found.push(("SQL: SELECT of a row, elsewhere", world.asks(other, vec![read, read])));
+        let schema = "ALTER TABLE t ADD COLUMN w int";
+        found.push(("SQL: ALTER TABLE, at the leader of both", world.asks(leader, vec![schema])));
+        found
+    }
+
+    /// Runs prepared statements one after the other in a session at a node, and says what the last one waited for.
+    fn asks(&mut self, node: usize, statements: Vec<&'static str>) -> u64 {
+        let Some(life) = &self.nodes[node].life else { return u64::MAX };
+        let (engine, desk) = (Arc::clone(&life.engine), life.gateway.site().clone());
+        let took = Arc::new(Mutex::new(0));
+        let there = Arc::clone(&took);
+        self.clients[0].node = node;
+        self.clients[0].start = self.now();
+        self.clients[0].attempt = Some(Box::pin(async move {
+            let mut session = Session::new(engine, "lab");
+            for statement in statements {
+                if session.describe_statement(statement).is_err() {
+                    session.parse(statement, statement, &[]).await.expect("it is prepared");
+                }
+                let began = desk.now().boot_ns;
+                session.bind("", statement, Vec::new()).expect("no parameters");
+                session.execute("", 0).await.expect("it runs");
+                session.sync().await.expect("it commits");
+                *there.lock() = desk.now().boot_ns - began;
+            }
+        }));
+        self.poll(0);
+        let ended = self.until(20 * S, |world| world.clients[0].attempt.is_none());
+        assert!(ended, "it goes on for ever: {:?} {:?}", self.violation, self.what_is_left());
+        self.until(ONE / 2, |_| false); // What was left behind is done.
+        assert_eq!(self.violation, None);
+        let took = *took.lock();
+        (took + ONE / 4) / ONE
+    }
+
+    fn delays_of_keys() -> Vec<(&'static str, u64)> {
+        let mut world = Self::three();
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let change = |name: &str| Step::Append(name.to_owned(), 1);

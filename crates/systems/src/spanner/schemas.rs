@@ -223,6 +223,9 @@ impl Replica {
     /// Versions of schemas hold from a timestamp on: their rows.
     pub(super) fn on_schemas_agreed(&mut self, at: Timestamp, versions: &[SchemaVersion]) -> Vec<Write> {
         let mut rows = Vec::new();
+        if !versions.is_empty() {
+            step!("member: a change of the schema is agreed");
+        }
         for SchemaVersion { table, version } in versions {
             let history = self.schemas.agreed.entry(*table).or_default();
             history.begin(at, *version);

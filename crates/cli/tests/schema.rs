@@ -1,0 +1,116 @@
+//! Three real processes, a table that everybody writes, and whose schema changes meanwhile.
+
+mod common;
+
+use common::{Started, free_addresses};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls};
+
+async fn client(server: &Started) -> Client {
+    let (client, connection) = tokio_postgres::connect(&server.url, NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
+}
+
+async fn one(client: &Client, query: &str) -> i64 {
+    client.query_one(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
+}
+
+/// Inserts rows and changes them, each change a transaction of two statements, until it is told to end. How many rows there are by then, and the longest
+/// that it has waited for.
+async fn write(mut client: Client, next: Arc<AtomicI32>, ended: Arc<AtomicBool>) -> (i64, Duration) {
+    let insert = client.prepare("INSERT INTO stock (id, n) VALUES ($1, 0)").await.expect("prepared");
+    let (mut rows, mut longest) = (0, Duration::ZERO);
+    while !ended.load(Ordering::Relaxed) {
+        let (began, id) = (Instant::now(), next.fetch_add(1, Ordering::Relaxed));
+        client.execute(&insert, &[&id]).await.unwrap_or_else(|error| panic!("an insert failed: {error:?}"));
+        longest = longest.max(began.elapsed());
+        rows += 1;
+        let began = Instant::now();
+        let change = async {
+            let transaction = client.transaction().await?;
+            let n: i32 = transaction.query_one("SELECT n FROM stock WHERE id = $1", &[&id]).await?.get(0);
+            transaction.execute("UPDATE stock SET n = $2 WHERE id = $1", &[&id, &(n + id + 1)]).await?;
+            transaction.commit().await
+        };
+        change.await.unwrap_or_else(|error| panic!("a transaction failed: {error:?}"));
+        longest = longest.max(began.elapsed());
+    }
+    (rows, longest)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_change_while_everybody_writes_and_nobody_fails() {
+    let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));
+    let join = addresses.join(",");
+    let member = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
+    let nodes: Vec<Started> = (0..3).map(member).collect();
+    let admins = [client(&nodes[0]).await, client(&nodes[1]).await, client(&nodes[2]).await];
+    admins[0].batch_execute("CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL)").await.expect("is made");
+    admins[1].batch_execute("ALTER TABLE stock SPLIT AT VALUES (40), (200)").await.expect("is split");
+    let (next, ended) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut writers = Vec::new();
+    for node in nodes.iter().chain(&nodes) {
+        writers.push(tokio::spawn(write(client(node).await, next.clone(), ended.clone())));
+    }
+    for (at, change) in [
+        "CREATE INDEX stock_by_n ON stock (n)",
+        "ALTER TABLE stock ADD COLUMN note text",
+        "ALTER TABLE stock ADD COLUMN state int DEFAULT 7",
+        "CREATE UNIQUE INDEX stock_by_both ON stock (n, id)",
+        "DROP INDEX stock_by_n",
+        "ALTER TABLE stock ALTER COLUMN n SET DEFAULT 3",
+        "CREATE INDEX stock_by_n ON stock (n)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let began = Instant::now();
+        admins[at % 3].batch_execute(change).await.unwrap_or_else(|error| panic!("{change}: {error:?}"));
+        println!("{:>5} ms  {change}", began.elapsed().as_millis());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    ended.store(true, Ordering::Relaxed);
+    let mut rows = 0;
+    for writer in writers {
+        let (written, longest) = writer.await.expect("no writer failed");
+        println!("{written} rows, the longest wait {} ms", longest.as_millis());
+        rows += written;
+    }
+    assert!(rows > 100, "{rows}");
+    for admin in &admins {
+        assert_eq!(one(admin, "SELECT count(*) FROM stock").await, rows);
+        // By the index: it has an entry for each row, and no other.
+        assert_eq!(one(admin, "SELECT count(*) FROM stock WHERE n >= 0").await, rows);
+        assert_eq!(one(admin, "SELECT count(*) FROM stock WHERE n = id + 1 AND state = 7").await, rows);
+        let plan = admin.simple_query("EXPLAIN SELECT id FROM stock WHERE n = 5").await.expect("explained");
+        assert!(format!("{plan:?}").contains("by index stock_by_"), "{plan:?}");
+    }
+}
+
+/// Two rows that agree: the index is withdrawn, and nothing of it is left. An index that somebody was stopped from building is not read, and can be dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_cannot_be_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let client = client(&server).await;
+    client
+        .batch_execute(
+            "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT i, i / 2 FROM generate_series(1, 900) i",
+        )
+        .await
+        .expect("is made");
+    let refused = client.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await.expect_err("rows agree");
+    let told = refused.as_db_error().expect("by the server");
+    assert_eq!((told.code().code(), told.message()), ("23505", "could not create unique index \"t_by_n\""));
+    assert!(told.detail().is_some_and(|detail| detail.contains("is duplicated")), "{told:?}");
+    assert_eq!(one(&client, "SELECT count(*) FROM pg_class WHERE relname = 't_by_n'").await, 0);
+    client
+        .batch_execute("INSERT INTO t VALUES (1000, 1); CREATE INDEX t_by_n ON t (n)")
+        .await
+        .expect("the name is free");
+    assert_eq!(one(&client, "SELECT count(*) FROM t WHERE n = 1").await, 3);
+    assert_eq!(one(&client, "SELECT count(*) FROM pg_index WHERE NOT indisvalid").await, 0);
+}
