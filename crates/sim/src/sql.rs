@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS lab (k text PRIMARY KEY, v text NOT NULL)";
 
+const LOOK: &str = "SELECT v FROM lab WHERE k = $1";
+
 type Rows = Vec<Vec<Datum>>;
 
 /// Tries a plan; what comes of it is in `seen` at every moment.
@@ -74,6 +76,12 @@ impl Client<'_> {
                 Err(_) => sometimes!("a change of the schema gives way"),
             }
         }
+        // Planned now, run later, when the schema may be another.
+        self.session.parse(LOOK, LOOK, &[]).await?;
+        if let Some(pause_ns) = plan.dawdles_ns {
+            let until = desk.now().boot_ns + pause_ns;
+            desk.pause(until).await;
+        }
         let alone = plan.alone;
         if !alone {
             self.run(if writes { "BEGIN" } else { "BEGIN READ ONLY" }).await?;
@@ -104,13 +112,25 @@ impl Client<'_> {
         Ok(found)
     }
 
+    async fn run_prepared(&mut self, statement: &str, param: &str) -> Result<Rows, SqlError> {
+        self.session.bind("", statement, vec![Datum::text(param)])?;
+        let response = self.session.execute("", 0).await;
+        let ended = self.session.sync().await;
+        match response? {
+            Response::Rows { rows, .. } => ended.map(|()| rows),
+            other => panic!("rows were asked for, and {other:?} came"),
+        }
+    }
+
     fn note(&self, op: Op) {
         self.seen.lock().ops.push(op);
     }
 
     async fn look(&mut self, key: &str, lock: Lock) -> Result<Value, SqlError> {
-        let lock = if lock == Lock::Exclusive && self.writes { " FOR UPDATE" } else { "" };
-        let rows = self.run(&format!("SELECT v FROM lab WHERE k = '{key}'{lock}")).await?;
+        let rows = match lock == Lock::Exclusive && self.writes {
+            true => self.run(&format!("SELECT v FROM lab WHERE k = '{key}' FOR UPDATE")).await?,
+            false => self.run_prepared(LOOK, key).await?,
+        };
         let found = rows.first().map_or(Value::Nothing, |row| value(key, text(&row[0])));
         self.note(Op::Read(key.to_owned(), found.clone()));
         Ok(found)

@@ -134,6 +134,8 @@ pub(crate) struct Plan {
     pub alone: bool,
     /// A change of the schema before it, in SQL.
     pub schema: Option<&'static str>,
+    /// So long a pause between planning and running, in SQL.
+    pub dawdles_ns: Option<u64>,
 }
 
 /// What becomes of the table's schema while others use it. What a statement finds done already it leaves alone.
@@ -164,6 +166,9 @@ impl Plan {
         }
         if self.mode == Mode::ReadWrite && drawing.rng.random_bool(0.03) {
             self.schema = Some(SCHEMA[drawing.rng.random_range(0..SCHEMA.len())]);
+        }
+        if drawing.rng.random_bool(0.2) {
+            self.dawdles_ns = Some(drawing.rng.random_range(0..500_000_000));
         }
         self
     }
@@ -240,7 +245,7 @@ impl Drawing<'_> {
         }
         let counts = matches!(workload, Workload::Bank | Workload::Counter | Workload::Monotonic);
         let mark = (counts && !reads).then(|| self.number());
-        Plan { mode, steps, mark, rows: 50, alone: false, schema: None }
+        Plan { mode, steps, mark, rows: 50, alone: false, schema: None, dawdles_ns: None }
     }
 
     fn reading(&mut self, workload: Workload) -> Vec<Step> {
@@ -357,6 +362,6 @@ impl Drawing<'_> {
         if !self.hurries && self.rng.random_bool(0.02) {
             steps.push(Step::Think(3_000_000_000)); // Somebody who went for coffee with locks in hand.
         }
-        Plan { mode, steps, mark: None, rows: 2, alone: false, schema: None }
+        Plan { mode, steps, mark: None, rows: 2, alone: false, schema: None, dawdles_ns: None }
     }
 }

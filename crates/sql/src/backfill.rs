@@ -42,22 +42,28 @@ impl Session {
     pub(crate) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<Response, SqlError> {
         self.finish_implicit().await?;
         let engine = self.engine.clone();
-        if let Some(declared) = self.change_catalog(&Step::Declare(create)).await? {
-            let mut building = declared;
-            loop {
-                match fill_index(&engine, &building).await {
-                    Ok(filled) => building = filled,
-                    Err(error) => {
-                        self.change_catalog(&Step::Withdraw(&building)).await?;
-                        return Err(error);
-                    }
+        let Some(building) = self.change_catalog(&Step::Declare(create)).await? else {
+            return Ok(Response::Complete("CREATE INDEX".into())); // It is there, and that is well.
+        };
+        match self.build(&engine, building.clone()).await {
+            Ok(()) => Ok(Response::Complete("CREATE INDEX".into())),
+            Err(error) => {
+                // What failed first is told. If nobody knows whether it is published, it stays as it is.
+                if error.sqlstate != state::COMPLETION_UNKNOWN {
+                    let _ = self.change_catalog(&Step::Withdraw(&building)).await;
                 }
-                if self.change_catalog(&Step::Publish(&building)).await?.is_some() {
-                    break; // Else the table was changed in between.
-                }
+                Err(error)
             }
         }
-        Ok(Response::Complete("CREATE INDEX".into()))
+    }
+
+    async fn build(&mut self, engine: &Engine, mut building: Building) -> Result<(), SqlError> {
+        loop {
+            building = fill_index(engine, &building).await?;
+            if self.change_catalog(&Step::Publish(&building)).await?.is_some() {
+                return Ok(()); // Else the table was changed in between.
+            }
+        }
     }
 
     /// Runs a step in a transaction of its own, and again if it has to give way.
@@ -89,7 +95,7 @@ async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, Sq
     for _ in 0..MOST_REPLAYS {
         let mut look = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
         let table = catalog::table_by_id(look.as_mut(), &engine.cache, building.table, true, Lock::Shared).await?;
-        let table = table.filter(|table| table.indexes.iter().any(|index| index.name == building.name));
+        let table = table.filter(|table| building.find(table).is_some());
         let Some(table) = table else {
             let message = format!("index \"{}\" was dropped while it was being built", building.name);
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
@@ -137,7 +143,7 @@ async fn enter(
     building: &Building,
     range: KeyRange,
 ) -> Result<Option<KeyRange>, SqlError> {
-    let Some(index) = table.indexes.iter().find(|index| index.name == building.name) else { return Ok(None) };
+    let Some(index) = building.find(table).map(|at| &table.indexes[at]) else { return Ok(None) };
     let mut cursor = Cursor::new(None, vec![Target::Range(range.clone())], false);
     let wanted = vec![true; table.columns.len()];
     let found = cursor.next(txn, table, &wanted, Lock::Shared, ROWS).await?;

@@ -217,7 +217,7 @@ impl ByQuery {
                     Returning::take(&self.returning, &new, scope, &mut changed)?;
                 }
                 None => {
-                    write::delete(txn, table, &key, &old)?;
+                    write::delete(txn, table, &key, &old).await?;
                     Returning::take(&self.returning, &old, scope, &mut changed)?;
                 }
             }

@@ -10,7 +10,7 @@ use crate::kv;
 use crate::types::Type;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange};
-use meridian_txn::{Lock, SchemaVersion, Transaction};
+use meridian_txn::{Lock, Mode, SchemaVersion, Transaction};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -76,10 +76,9 @@ pub struct Index {
     /// Whether no two rows agree in it.
     #[n(3)]
     pub unique: bool,
-    /// Its entries are written, and nobody reads it yet: rows that were there before it may be missing.
+    /// Its entries are written, and nobody reads it yet: rows that were there before it may be missing. The number tells who builds it.
     #[n(4)]
-    #[cbor(default)]
-    pub building: bool,
+    pub building: Option<u32>,
 }
 
 /// A column of an index.
@@ -265,9 +264,19 @@ impl Cache {
 
 /// The version of a table, as a transaction sees it; `None` when the table is gone.
 pub(crate) async fn version(txn: &mut dyn Transaction, id: u32, lock: Lock) -> Result<Option<u64>, SqlError> {
-    let key = kv::version_key(id);
-    let value = txn.get(&key, lock).await?;
-    value.map(|value| read_u64(&value.0)).transpose()
+    Ok(version_since(txn, id, lock).await?.map(|(version, _)| version))
+}
+
+/// The same, and when it was committed, if the transaction tells that.
+async fn version_since(
+    txn: &mut dyn Transaction,
+    id: u32,
+    lock: Lock,
+) -> Result<Option<(u64, Option<Timestamp>)>, SqlError> {
+    let range = KeyRange::point(kv::version_key(id));
+    let found = txn.scan(&range, lock, false, 1).await?;
+    let at = found.at.first().copied().flatten();
+    found.rows.first().map(|(_, value)| Ok((read_u64(value)?, at))).transpose()
 }
 
 fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
@@ -289,8 +298,12 @@ pub(crate) async fn table_by_id(
     clean: bool,
     lock: Lock,
 ) -> Result<Option<Arc<Table>>, SqlError> {
-    let Some(version) = version(txn, id, lock).await? else { return Ok(None) };
+    let Some((version, since)) = version_since(txn, id, lock).await? else { return Ok(None) };
+    let since = since.or(txn.read_at()).filter(|_| clean && txn.mode() != Mode::ReadWrite);
     if clean && let Some(table) = cache.get(id, version) {
+        if let Some(at) = since {
+            cache.put(table.clone(), at);
+        }
         return Ok(Some(table));
     }
     let key = kv::descriptor_key(id);
@@ -298,7 +311,7 @@ pub(crate) async fn table_by_id(
         return Err(SqlError::corrupted(format!("table {id} has a version and no descriptor")));
     };
     let table = Arc::new(Table::decode(&value.0)?);
-    if let Some(at) = txn.read_at().filter(|_| clean) {
+    if let Some(at) = since {
         cache.put(table.clone(), at);
     }
     Ok(Some(table))

@@ -7,6 +7,7 @@ use crate::catalog::{self, Table};
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
+use crate::expr::Scope;
 use crate::names;
 use crate::parse::Parsed;
 use crate::response::Column;
@@ -14,6 +15,7 @@ use crate::select::{self, Select};
 use crate::system;
 use crate::types::Type;
 use crate::work::Work;
+use meridian_mvcc::KeyRange;
 use meridian_txn::{Begin, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit};
 use std::ops::ControlFlow;
@@ -55,11 +57,28 @@ pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     /// The tables it was planned for and their versions.
     pub(crate) tables: Vec<(u32, u64)>,
+    /// A transaction that had changed the catalog made it: what it was planned for may never be, or be something else of the same version.
+    pub(crate) provisional: bool,
     pub(crate) params: Arc<[Type]>,
     pub(crate) columns: Option<Arc<[Column]>>,
 }
 
 impl Compiled {
+    /// All that a query reads, as far as that is known.
+    pub(crate) fn scope(&self, engine: &Engine, scope: &Scope<'_>) -> Result<Option<Vec<KeyRange>>, SqlError> {
+        match &self.plan {
+            Plan::Select(select) => select.scope(scope),
+            Plan::Analytic(_) => {
+                let of = |(id, version): &(u32, u64)| {
+                    let table = engine.cache.find(|table| table.id == *id && table.version == *version)?;
+                    Some(table.ranges(&[]))
+                };
+                Ok(self.tables.iter().map(of).collect::<Option<Vec<_>>>().map(|ranges| ranges.concat()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Whether a transaction that only reads can run it.
     pub(crate) fn only_reads(&self) -> bool {
         only_reads(&self.plan)
@@ -123,7 +142,9 @@ pub(crate) async fn table(
 
 /// Begins a look at the catalog that is no part of anybody's transaction.
 async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
-    Ok(engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?)
+    let mut txn = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+    txn.show_versions(); // Since when is a table as it is?
+    Ok(txn)
 }
 
 /// The table of a name, for a transaction that is to use it.
@@ -146,7 +167,8 @@ pub(crate) async fn compile_for(
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
     match work {
-        Some(work) if work.sees_catalog() || work.reads_only() => {
+        // A block is of one snapshot, its catalog too.
+        Some(work) if work.sees_catalog() || (work.reads_only() && work.explicit) => {
             compile(engine, work.txn.as_mut(), work.clean, source, declared).await
         }
         _ => compile(engine, look(engine).await?.as_mut(), true, source, declared).await,
@@ -298,7 +320,7 @@ async fn compile(
         }
         None => (plan, columns),
     };
-    Ok(Compiled { source, declared, plan, tables, params, columns })
+    Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
 }
 
 /// The tables that a query names, and the names that its WITH clauses give.

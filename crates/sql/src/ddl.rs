@@ -285,7 +285,7 @@ async fn set_primary(
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
-    table.primary = Some(Index { id, name, columns: parts, unique: true, building: false });
+    table.primary = Some(Index { id, name, columns: parts, unique: true, building: None });
     table.settle();
     Ok(())
 }
@@ -306,7 +306,7 @@ async fn add_index(
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
-    table.indexes.push(Index { id, name, columns: parts, unique, building: false });
+    table.indexes.push(Index { id, name, columns: parts, unique, building: None });
     Ok(())
 }
 
@@ -370,7 +370,16 @@ pub(crate) struct Building {
     pub(crate) table: u32,
     /// The version of the table at which it was looked at last.
     pub(crate) version: u64,
+    /// What it is called, and what nobody else's of that name bears.
     pub(crate) name: String,
+    pub(crate) number: u32,
+}
+
+impl Building {
+    /// Where the index is among a table's.
+    pub(crate) fn find(&self, table: &Table) -> Option<usize> {
+        table.indexes.iter().position(|index| index.building == Some(self.number))
+    }
 }
 
 /// One step of building an index on a table that is in use (see [`crate::backfill`]): none if there is nothing to do.
@@ -384,8 +393,9 @@ pub(crate) async fn step(engine: &Engine, work: &mut Work, step: &Step<'_>) -> R
         Step::Declare(create) => {
             let Some((old, mut table)) = declare_index(engine, txn, ids, true, create).await? else { return Ok(None) };
             let Some(index) = table.indexes.last_mut() else { return Ok(None) };
-            index.building = true;
-            let building = Building { table: table.id, version: table.version + 1, name: index.name.clone() };
+            let (name, number) = (index.name.clone(), index.id);
+            index.building = Some(number);
+            let building = Building { table: table.id, version: table.version + 1, name, number };
             change(txn, ids, &old, table)?;
             return Ok(Some(building));
         }
@@ -394,13 +404,11 @@ pub(crate) async fn step(engine: &Engine, work: &mut Work, step: &Step<'_>) -> R
     let old = catalog::table_by_id(txn, &engine.cache, building.table, false, Lock::Exclusive).await?;
     let Some(old) = old else { return Ok(None) };
     let mut table = (*old).clone();
-    let Some(at) = table.indexes.iter().position(|index| index.name == building.name && index.building) else {
-        return Ok(None);
-    };
+    let Some(at) = building.find(&table) else { return Ok(None) };
     match step {
         Step::Publish(_) if table.version != building.version => return Ok(None),
         Step::Withdraw(_) => remove_index(txn, &mut table, at)?,
-        _ => table.indexes[at].building = false,
+        _ => table.indexes[at].building = None,
     }
     change(txn, ids, &old, table)?;
     Ok(Some((*building).clone()))

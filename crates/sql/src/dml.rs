@@ -324,7 +324,7 @@ fn conflict_index(table: &Table, target: Option<&ast::ConflictTarget>) -> Result
                 .indexes
                 .iter()
                 .enumerate()
-                .filter(|(_, index)| index.unique && !index.building)
+                .filter(|(_, index)| index.unique && index.building.is_none())
                 .map(|(at, index)| (Some(at), index)),
         )
     };
@@ -478,7 +478,7 @@ impl Change {
                     Returning::take(&self.returning, &new, scope, &mut changed)?;
                 }
                 None => {
-                    write::delete(txn, table, &key, &row)?;
+                    write::delete(txn, table, &key, &row).await?;
                     Returning::take(&self.returning, &row, scope, &mut changed)?;
                 }
             }

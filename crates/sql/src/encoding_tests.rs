@@ -58,7 +58,7 @@ fn table(columns: Vec<Type>, keyed: usize) -> Table {
     let mut table = Table::new(7, "t", columns.into_iter().enumerate().map(column).collect());
     if keyed > 0 {
         let columns = (0..keyed as u32).map(|column| IndexPart { column, descending: column % 2 == 1 }).collect();
-        table.primary = Some(Index { id: 8, name: "t_pkey".into(), columns, unique: true, building: false });
+        table.primary = Some(Index { id: 8, name: "t_pkey".into(), columns, unique: true, building: None });
     }
     table.settle();
     table

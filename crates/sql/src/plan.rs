@@ -59,7 +59,7 @@ impl Access {
             .iter()
             .map(|primary| (None, primary))
             .chain(table.indexes.iter().enumerate().map(|(at, index)| (Some(at), index)))
-            .filter(|(_, index)| !index.building);
+            .filter(|(_, index)| index.building.is_none());
         for (at, index) in keys {
             let spans = disjunct_spans(&index.columns, &all);
             let Some(least) = spans.iter().map(Span::worth).min().filter(|worth| *worth > 0) else { continue };

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
-use meridian_txn::{Age, Begin, Mode, Outcome, ReadAt, Times, Timings};
+use meridian_txn::{Age, Begin, Conflict, Mode, Outcome, ReadAt, Times, Timings};
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
@@ -111,11 +111,15 @@ impl Session {
         {
             return self.create_index(create).await;
         }
-        self.ensure_work(&compiled).await?;
         let goes_on = portal.rows.is_some();
+        let fresh = !goes_on && self.ensure_work(&compiled).await?;
+        let alone = self.is_alone() && (self.is_last() || max == usize::MAX);
+        if let Some(work) = self.work.as_mut().filter(|work| fresh && alone && work.reads_only()) {
+            work.scope = work::Scope::Wanted;
+        }
         for _ in 0..MOST_REPLAYS {
             match self.attempt(portal, max).await {
-                Err(error) if !goes_on && error.changed_schema().is_some() && self.plans_anew(&error).await? => {
+                Err(error) if !goes_on && error.is_restart() && self.begins_anew(&error).await? => {
                     portal.rows = None;
                     portal.count = 0;
                 }
@@ -170,8 +174,8 @@ impl Session {
         Ok(format!("Commit: {all}, of which replication {replication}, then commit wait {wait}"))
     }
 
-    /// Begins the implicit transaction that a statement needs, if none is open.
-    async fn ensure_work(&mut self, compiled: &Compiled) -> Result<(), SqlError> {
+    /// Begins the implicit transaction that a statement needs, if none is open that will do. Whether it did.
+    async fn ensure_work(&mut self, compiled: &Compiled) -> Result<bool, SqlError> {
         let as_of = &compiled.source.as_of;
         if as_of.is_some() && !compiled.only_reads() {
             return Err(SqlError::new(state::READ_ONLY, "AS OF SYSTEM TIME is for queries only"));
@@ -191,14 +195,17 @@ impl Session {
                 return Err(SqlError::unsupported("AS OF SYSTEM TIME inside a transaction block"));
             }
             Some((false, reads_only)) if as_of.is_some() || (writes && reads_only) => self.finish_implicit().await?,
-            Some(_) => return Ok(()),
+            Some(_) if self.work.as_ref().is_some_and(|work| work.scope == work::Scope::Narrow) => {
+                self.finish_implicit().await?;
+            }
+            Some(_) => return Ok(false),
             None => {}
         }
         let mode = if writes { Mode::ReadWrite } else { self.reading(as_of.clone()).await? };
         let work = self.begin_work(mode, None, false).await?;
         self.seat.begins(work.txn.age());
         self.work = Some(work);
-        Ok(())
+        Ok(true)
     }
 
     /// How to read: as the statement says, or else as the session does.
@@ -223,20 +230,28 @@ impl Session {
         Ok(work)
     }
 
-    /// A statement was planned for a schema that does not hold at the snapshot of a transaction that only reads. The transaction goes on at that snapshot, and
-    /// looks there how the catalog was.
-    async fn plans_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
+    /// Gives a transaction that only reads another beginning, if that helps. What was planned for a schema that does not hold at its snapshot goes on at that
+    /// snapshot, and looks there how the catalog was; what was thought to lie in one shard, and does not, is read in the present of all.
+    async fn begins_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
         if let Some(table) = error.changed_schema() {
             self.engine.cache.forget(table);
         }
-        let Some(old) = self.work.as_ref().filter(|work| work.reads_only() && !work.exact) else { return Ok(false) };
-        let mode = old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at)));
+        let Some(old) = self.work.as_ref().filter(|work| work.reads_only()) else { return Ok(false) };
+        let narrow = old.scope == work::Scope::Narrow;
+        let (mode, exact) = match error.conflict.as_deref() {
+            Some(Conflict::SchemaChanged { .. } | Conflict::Moved) if narrow => (Mode::ReadOnly(ReadAt::Now), false),
+            Some(Conflict::SchemaChanged { .. }) if !old.exact => {
+                (old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at))), true)
+            }
+            _ => return Ok(false),
+        };
         let explicit = old.explicit;
         let fresh = self.begin_work(mode, None, explicit).await?;
         let old = self.work.replace(fresh).expect("invariant: it was there above");
         if let Some(work) = &mut self.work {
-            (work.exact, work.settled) = (true, old.settled);
+            (work.exact, work.settled) = (exact, old.settled);
             (work.savepoints, work.touched) = (old.savepoints, old.touched);
+            work.scope = if narrow { work::Scope::Wanted } else { work::Scope::Open };
         }
         Ok(true)
     }
@@ -363,6 +378,28 @@ pub(crate) fn unknown() -> SqlError {
         .hint("Read what it wrote before trying again.")
 }
 
+/// Says what the only statement of a transaction will read, if that is to be said. False if it has to be planned anew for what it reads then.
+fn narrow(
+    engine: &Engine,
+    facts: &Facts,
+    work: &mut Work,
+    portal: &Portal,
+    compiled: &Compiled,
+) -> Result<bool, SqlError> {
+    if std::mem::replace(&mut work.scope, work::Scope::Open) != work::Scope::Wanted {
+        return Ok(true);
+    }
+    let scope = Scope { params: &portal.params, now_us: work.now_us(), session: facts };
+    if let Some(ranges) = compiled.scope(engine, &scope)?
+        && work.txn.reads_only_in(&ranges)
+    {
+        work.scope = work::Scope::Narrow;
+        return Ok(true);
+    }
+    // It is of the present of all, which may be older than what it was planned for.
+    Ok(false)
+}
+
 async fn attempt(
     engine: &Engine,
     facts: &Facts,
@@ -372,13 +409,19 @@ async fn attempt(
 ) -> Result<Chunk, SqlError> {
     let compiled = portal.compiled.clone().expect("invariant: a portal that runs has a statement");
     let mut compiled = compiled;
-    let mut looks = 0;
-    while portal.rows.is_none() && !work.is_current(&engine.cache, &compiled.tables).await? {
-        work.exact |= work.reads_only();
+    let (mut looks, mut planned) = (0, portal.rows.is_some());
+    while !planned {
+        planned = !(compiled.provisional && looks == 0) && work.is_current(&engine.cache, &compiled.tables).await?;
+        if planned {
+            // The catalog is read by then, by somebody else: what is left to read is the statement's.
+            planned = narrow(engine, facts, work, portal, &compiled)?;
+            continue;
+        }
         looks += 1;
         if looks > MOST_REPLAYS {
             return Err(restart("the definition of a table changed too often"));
         }
+        work.exact |= work.reads_only() && work.scope != work::Scope::Wanted;
         let (source, declared) = (compiled.source.clone(), compiled.declared.clone());
         let fresh = compile::compile_for(engine, Some(work), source, declared).await?;
         let shape = |columns: &Option<Arc<[Column]>>| {

@@ -8,13 +8,15 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::heading::heading;
 use crate::key;
+use crate::kv;
 use crate::memory::{Held, weight};
 use crate::names;
-use crate::plan::Access;
+use crate::plan::{Access, Target};
 use crate::response::Column;
 use crate::scan::Cursor;
 use crate::system;
 use crate::types::Type;
+use meridian_mvcc::KeyRange;
 use meridian_txn::{Lock, Transaction};
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
 use std::cmp::Ordering;
@@ -342,6 +344,19 @@ impl Select {
             done: false,
             held: None,
         })
+    }
+
+    /// All that it reads; none if that is no table's.
+    pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<Vec<KeyRange>>, SqlError> {
+        let Some(table) = self.table.as_ref().filter(|table| !system::is_system(table.id)) else { return Ok(None) };
+        let targets = self.access.targets(table, scope)?.into_iter();
+        let ranges = targets.map(|target| match target {
+            Target::Point(key) => KeyRange::point(key),
+            Target::Range(range) => range,
+        });
+        // What an index leads to may lie anywhere in the table.
+        let rows = self.access.index.map(|_| kv::prefix_range(&kv::storage_prefix(table.storage)));
+        Ok(Some(ranges.chain(rows).collect()))
     }
 
     fn accepts(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {

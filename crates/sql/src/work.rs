@@ -24,6 +24,17 @@ pub(crate) enum Step {
     RollbackTo(String),
 }
 
+/// What is known of what a transaction will read (Spanner §4.2.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Nothing.
+    Open,
+    /// Its only statement may say.
+    Wanted,
+    /// It has said it: nothing else may be read.
+    Narrow,
+}
+
 /// An open transaction.
 pub(crate) struct Work {
     pub(crate) txn: Box<dyn Transaction>,
@@ -37,6 +48,8 @@ pub(crate) struct Work {
     pub(crate) exact: bool,
     /// Something of it reached the client that a replay could not take back.
     pub(crate) settled: bool,
+    /// It is for one statement, which may say what it will read; it has said so, and nothing else is read in it.
+    pub(crate) scope: Scope,
     pub(crate) sequence: u64,
     pub(crate) savepoints: Vec<(String, Savepoint)>,
     pub(crate) journal: Vec<Step>,
@@ -58,6 +71,7 @@ impl Work {
             clean: true,
             exact: false,
             settled: false,
+            scope: Scope::Open,
             sequence: 0,
             savepoints: Vec::new(),
             journal: Vec::new(),
@@ -86,7 +100,9 @@ impl Work {
     pub(crate) async fn is_current(&mut self, cache: &Cache, tables: &[(u32, u64)]) -> Result<bool, SqlError> {
         let tables = || tables.iter().copied().filter(|(id, _)| !system::is_system(*id));
         for (id, version) in tables() {
-            let now = if self.sees_catalog() { self.version(id).await? } else { cache.version(id, self.txn.read_at()) };
+            // What is read in one shard only is of the present, whatever its timestamp: the shard has nothing newer.
+            let at = self.txn.read_at().filter(|_| self.scope == Scope::Open);
+            let now = if self.sees_catalog() { self.version(id).await? } else { cache.version(id, at) };
             if now != Some(version) {
                 return Ok(false);
             }

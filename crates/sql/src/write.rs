@@ -141,11 +141,14 @@ pub(crate) async fn update(
             continue;
         }
         let after_key = kv::to_key(after.clone());
-        if unique && before != after && txn.get(&after_key, Lock::Exclusive).await?.is_some() {
-            return Err(duplicate(table, Some(at), new));
+        if unique && (before != after || index.building.is_some()) {
+            let there = txn.get(&after_key, Lock::Exclusive).await?;
+            if there.is_some_and(|there| before != after || there[..] != key[kv::PREFIX..]) {
+                return Err(duplicate(table, Some(at), new));
+            }
         }
         if before != after {
-            txn.put(kv::to_key(before), None)?;
+            remove_entry(txn, index, before, &key[kv::PREFIX..]).await?;
         }
         txn.put(after_key, Some(kv::to_value(new_key[kv::PREFIX..].to_vec())))?;
     }
@@ -153,10 +156,22 @@ pub(crate) async fn update(
 }
 
 /// Deletes a row.
-pub(crate) fn delete(txn: &mut dyn Transaction, table: &Table, key: &Key, row: &[Datum]) -> Result<(), SqlError> {
+pub(crate) async fn delete(txn: &mut dyn Transaction, table: &Table, key: &Key, row: &[Datum]) -> Result<(), SqlError> {
     for index in &table.indexes {
         let (entry, _) = index.entry(row, &key[kv::PREFIX..]);
-        txn.put(kv::to_key(entry), None)?;
+        remove_entry(txn, index, entry, &key[kv::PREFIX..]).await?;
     }
     Ok(txn.put(key.clone(), None)?)
+}
+
+/// Takes a row's entry away. In a unique index that is being built it may be another row's: this one, which is older, has none yet.
+async fn remove_entry(txn: &mut dyn Transaction, index: &Index, entry: Vec<u8>, suffix: &[u8]) -> Result<(), SqlError> {
+    let entry = kv::to_key(entry);
+    if index.unique && index.building.is_some() {
+        let there = txn.get(&entry, Lock::Exclusive).await?;
+        if there.is_some_and(|there| there[..] != *suffix) {
+            return Ok(());
+        }
+    }
+    Ok(txn.put(entry, None)?)
 }

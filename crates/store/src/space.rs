@@ -378,7 +378,12 @@ impl Space {
     pub fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
         let found = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), key, at)?;
         // After reading: who found the bounds as they were has found everything that was written within them.
-        if self.bounds.read().contains(key) { Ok(found) } else { Err(StoreError::Elsewhere) }
+        // What the shard keeps for itself lies within no bounds.
+        if local::of(self.shard).contains(key) || self.bounds.read().contains(key) {
+            Ok(found)
+        } else {
+            Err(StoreError::Elsewhere)
+        }
     }
 
     /// A chunk of a range as of a timestamp.

@@ -318,8 +318,14 @@ fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
 #[test]
 fn the_future_is_not_promised() {
     let mut node = serving(1_000_000 * MS);
-    let snapshot =
-        |at| Ask::Snapshot { at: Some(at), range: KeyRange::all(), reverse: false, limit_rows: 1, versions: false };
+    let snapshot = |at| Ask::Snapshot {
+        at: Some(at),
+        range: KeyRange::all(),
+        reverse: false,
+        limit_rows: 1,
+        versions: false,
+        alone: false,
+    };
     assert_eq!(node.ask(1, 1, None, snapshot(Timestamp::MAX)), [Reply::Unknown { id: 1 }]);
     let past = Timestamp::end_of(node.now);
     let said = node.ask(2, 1, None, snapshot(past));
@@ -335,7 +341,12 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
     let mut node = serving(1_000_000 * MS);
     let promised = Timestamp::end_of(node.now);
     let range = KeyRange::all();
-    node.ask(1, 1, None, Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1, versions: false });
+    node.ask(
+        1,
+        1,
+        None,
+        Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1, versions: false, alone: false },
+    );
     node.disk.clear(); // the store is checkpointed and the log let go
     node.boot(node.now - 500 * MS, node.applied);
     let serves = |node: &Node| node.replica.as_ref().is_some_and(Replica::is_serving);

@@ -362,7 +362,7 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     let at = Some(Timestamp::end_of(world.now));
     let snapshot = |key: &str| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false }
+        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false, alone: false }
     };
     world.ask(1, 2, 1, None, snapshot("y"));
     world.ask(1, 3, 1, None, snapshot("z"));
@@ -467,15 +467,46 @@ fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
     let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
     world.prepare(9, there, &["z"]);
     let vote = std::mem::take(&mut world.between);
-    world.change_schema(1, world.now + 20 * MS);
-    assert!(world.between.is_empty(), "it has not voted");
-    world.pass(100 * MS); // What votes has no bound: its timestamp is above the change's.
+    let from = world.now + 300 * MS;
+    world.change_schema(1, from);
+    world.pass(100 * MS);
+    assert!(world.between.is_empty(), "it has not voted: who voted before it has no bound");
     world.between = vote;
     world.commit(9, here, &["a"]);
     world.talk();
     let ended = world.outcomes(0);
     let changed = ended[1].clone().expect("the change is committed");
     assert!(ended[0].clone().expect("committed, planned for the former version") < changed);
+    assert!(changed.nanos >= from);
+}
+
+/// They may wait for somebody who waits for the change.
+#[test]
+fn a_schema_change_gives_way_to_those_who_have_voted_and_do_not_end_in_time() {
+    let mut world = World::new();
+    world.planned = planned(1);
+    let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    world.prepare(9, there, &["z"]);
+    let vote = std::mem::take(&mut world.between);
+    world.change_schema(1, world.now + 50 * MS);
+    world.pass(70 * MS);
+    assert!(world.read(1, 3, "p", Lock::Shared).is_some(), "nobody waits for it any more");
+    world.talk();
+    assert_eq!(world.outcomes(0), [Err(Conflict::Late)]);
+    world.between = vote;
+    world.commit(9, here, &["a"]);
+    world.talk();
+    assert!(world.outcomes(0)[1].is_ok());
+}
+
+/// What is not the clock's doing lies a moment ahead.
+#[test]
+fn a_schema_change_in_the_far_future_is_refused() {
+    let mut world = World::new();
+    world.change_schema(1, world.now + 3_600_000 * MS);
+    world.talk();
+    assert_eq!(world.outcomes(0), [Err(Conflict::Late)]);
+    assert!(world.write(2, "p").is_empty() && world.read(1, 3, "q", Lock::Shared).is_some());
 }
 
 /// Who votes while one is registered does so with a bound.

@@ -241,6 +241,12 @@ pub trait Transaction: Send {
     }
     /// From now on chunks tell when each row was committed. Protocols that do not tell leave it out.
     fn show_versions(&mut self) {}
+    /// All that it will read lies in these ranges: its scope (Spanner §4.2.2). To be said before it reads. True if it is of use: then the transaction is of
+    /// the present in the scope only, and nothing else may be read in it.
+    fn reads_only_in(&mut self, scope: &[KeyRange]) -> bool {
+        let _ = scope;
+        false
+    }
     /// What comes next was planned for this version of a table's schema: it reads nothing, and commits nothing, where a later one holds. Of several versions
     /// of one table the oldest counts.
     fn planned_for(&mut self, schema: SchemaVersion);

@@ -57,6 +57,7 @@ impl World {
         found.push(("SQL: COMMIT of such a transaction, elsewhere", world.asks(other, transaction)));
         found.push(("SQL: INSERT, at the leader", world.asks(leader, vec![change, insert])));
         let read = "SELECT v FROM t WHERE k = 1";
+        found.push(("SQL: SELECT of a row, at its leader", world.asks(leader, vec![read, read])));
         found.push(("SQL: SELECT of a row, elsewhere", world.asks(other, vec![read, read])));
         let schema = "ALTER TABLE t ADD COLUMN w int";
         found.push(("SQL: ALTER TABLE, at the leader of both", world.asks(leader, vec![schema])));
@@ -128,7 +129,7 @@ impl World {
 
     /// Runs one transaction at a node, and says what it waited for.
     fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
-        let plan = Plan { mode, steps, mark: None, rows: 10, alone: false, schema: None };
+        let plan = Plan { mode, steps, mark: None, rows: 10, alone: false, schema: None, dawdles_ns: None };
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
         let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
         let (seen, began) = (Arc::default(), self.now());

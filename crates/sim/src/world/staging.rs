@@ -158,7 +158,11 @@ impl World {
             Work::Read => (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(name(first), Lock::Shared)]),
             Work::Snapshot => (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)]),
         };
-        self.start(client, node, Plan { mode, steps, mark: None, rows: 1, alone: false, schema: None });
+        self.start(
+            client,
+            node,
+            Plan { mode, steps, mark: None, rows: 1, alone: false, schema: None, dawdles_ns: None },
+        );
     }
 
     /// What became of it is counted, and the session goes on.

@@ -271,7 +271,7 @@ fn index(world: &World<'_>, out: &mut Writer<'_>) {
                 ("indisunique", index.unique.into()),
                 ("indisprimary", table.is_primary(index).into()),
                 ("indimmediate", true.into()),
-                ("indisvalid", (!index.building).into()),
+                ("indisvalid", index.building.is_none().into()),
                 ("indisready", true.into()),
                 ("indislive", true.into()),
                 ("indkey", numbers(index, " ").into()),

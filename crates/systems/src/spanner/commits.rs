@@ -280,6 +280,7 @@ impl Replica {
             self.go_on_splitting(now, out);
             self.go_on_changing(now, out);
             self.go_on_registering(now, out);
+            self.give_up_changes(now, out);
             self.draw(now, out);
             self.vote_reads(now, out);
             self.answer_voters(now, out);

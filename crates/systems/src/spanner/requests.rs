@@ -45,14 +45,15 @@ impl Replica {
             // Its coordinator decides.
             Ask::Abort if self.coordinator_of(transaction).is_some() || self.readers.contains_key(&transaction) => {}
             Ask::Abort => {
-                self.live.remove(&transaction);
                 self.forget(now, transaction, out);
+                self.live.remove(&transaction);
             }
             Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
             Ask::Split { .. } => self.on_split(now, from, &request, out),
             Ask::Members { .. } => self.on_members(now, from, &request, out),
             Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
             Ask::Withdraw => {
+                self.wants_no_answer(transaction);
                 if let Some(live) = self.live.get_mut(&transaction).filter(|live| live.newest < id) {
                     live.newest = id; // What was asked before may still come.
                     self.withdraw(now, transaction, out);
@@ -198,7 +199,7 @@ impl Replica {
             pending.locked += 1;
         }
         match &pending.request.ask {
-            _ if pending.change().is_some() && !pending.registered => return self.register(pending),
+            _ if pending.change().is_some() && !pending.registered => return self.register(now, pending, out),
             Ask::Prepare { .. } => return self.prepare(pending, out),
             Ask::Commit { participants, .. } if !participants.is_empty() => return self.collect(now, pending, out),
             _ => {}
@@ -339,7 +340,9 @@ impl Replica {
             || self.readers.contains_key(&transaction);
         if !committing {
             self.pending.retain(|_, pending| pending.request.transaction != transaction);
+            self.wants_no_answer(transaction);
             self.take_registering(transaction);
+            self.dismiss_early_votes(transaction, out);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
             self.unregister(now, transaction, out);

@@ -10,6 +10,7 @@
 //! 2. A change registers with a timestamp that lies ahead. Below it nobody cares; at or above it whoever was planned for any version is refused when he
 //!    would commit, and waits when he reads, until the change is decided. So nobody who has voted waits for a change.
 //! 3. Before it registers, those who have voted here have ended: their commit timestamps may be above. Who votes from then on does so with a bound.
+//!    A change for which somebody has not ended in time gives way: nobody waits for it, who may be waited for.
 //! 4. The coordinator of a change decides when its timestamp has come, and no sooner: what is drawn after it is not pushed ahead.
 
 use super::Rows;
@@ -21,6 +22,11 @@ use meridian_mvcc::Write;
 use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
 use meridian_txn::{Conflict, SchemaChange, SchemaHistory, SchemaVersion};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A change that lies farther ahead than this was asked for by a clock that is wrong.
+const FARTHEST_NS: u64 = 5_000_000_000;
+/// Votes for a change that are so late do not come.
+const LATE_NS: u64 = 1_000_000_000;
 
 /// A change of schemas that may happen.
 pub(super) struct Registered {
@@ -172,8 +178,11 @@ impl Replica {
     }
 
     /// A change has its locks: it registers, and goes on as soon as those who have voted have ended.
-    pub(super) fn register(&mut self, pending: Pending) {
+    pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
         let who = pending.request.transaction;
+        if pending.change().is_some_and(|change| change.from.nanos > now.interval.latest + FARTHEST_NS) {
+            return self.refuse_drawn(now, pending, Conflict::Late, out);
+        }
         let proposed = self.agreeing.values().filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
         let proposed = proposed.map(|other| other.request.transaction);
         let voted = self.prepared.keys().chain(self.readers.keys()).copied().chain(proposed);
@@ -195,14 +204,45 @@ impl Replica {
                 self.prepared.keys().chain(self.readers.keys()).copied().chain(votes).collect();
             registering.after.retain(|who| voters.contains(who));
             if !registering.after.is_empty() {
-                sometimes!("a change of the schema waits for those who have voted");
-                at += 1;
+                let from = registering.pending.change().map_or(0, |change| change.from.nanos);
+                if now.interval.latest < from {
+                    sometimes!("a change of the schema waits for those who have voted");
+                    self.wake_in(from - now.interval.latest);
+                    at += 1;
+                    continue;
+                }
+                // They may wait for somebody who waits for the change.
+                sometimes!("a change of the schema comes too late");
+                let pending = self.schemas.registering.remove(at).pending;
+                self.refuse_drawn(now, pending, Conflict::Late, out);
                 continue;
             }
             let mut pending = self.schemas.registering.remove(at).pending;
             pending.registered = true;
             self.lock_writes(now, pending, out);
         }
+    }
+
+    /// Gives up changes whose votes do not come: readers wait for them.
+    pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let ends = |who: &TransactionId| {
+            let change = self.collecting.get(who)?.pending.change()?;
+            Some((*who, change.from.nanos + LATE_NS))
+        };
+        let changes: Vec<(TransactionId, u64)> = self.schemas.registered.keys().filter_map(ends).collect();
+        for (who, ends) in changes {
+            if now.interval.latest < ends {
+                self.wake_in(ends - now.interval.latest);
+            } else {
+                sometimes!("a change of the schema is given up for want of votes");
+                self.abort_collecting(now, who, Conflict::Late, out);
+            }
+        }
+    }
+
+    /// Who has asked does not want to know any more.
+    pub(super) fn wants_no_answer(&mut self, who: TransactionId) {
+        self.schemas.waiting.retain(|(_, request)| request.transaction != who);
     }
 
     /// A change that has not drawn its timestamp will not happen here.

@@ -33,7 +33,7 @@ pub(super) struct Snapshot {
 impl Replica {
     /// Somebody wants to read a snapshot.
     pub(super) fn on_snapshot(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
-        let Ask::Snapshot { at, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
+        let Ask::Snapshot { at, alone, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
         let same = |snapshot: &&mut Snapshot| {
             snapshot.request.transaction == request.transaction && snapshot.request.ask == request.ask
         };
@@ -43,7 +43,8 @@ impl Replica {
         }
         // The newest commit is as good as now, unless another shard knows of a newer one, or something is prepared here that may have been committed
         // already (Trap A.5-6).
-        let alone = self.bounds == KeyRange::all() && self.prepared.is_empty() && self.late <= self.visible;
+        let whole = *alone || self.bounds == KeyRange::all();
+        let alone = whole && self.prepared.is_empty() && self.late <= self.visible;
         let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
         let at = at.unwrap_or(if alone { self.visible } else { present.max(self.visible) });
         if at.nanos > now.interval.latest + FUTURE_NS && at > self.visible {

@@ -175,6 +175,15 @@ impl Replica {
         self.forget(now, who, out);
     }
 
+    /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait.
+    pub(super) fn dismiss_early_votes(&mut self, transaction: TransactionId, out: &mut Outbox<Replica>) {
+        let votes = self.live.get_mut(&transaction).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+        for (shard, node, _) in votes {
+            let decided = Between::Decided { transaction, at: None };
+            out.send(self.seat(node, shard), Message::Between(decided));
+        }
+    }
+
     /// Tells whoever voted.
     pub(super) fn tell_outcome(
         &self,

@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A change of schemas in several shards lies so far ahead, and three trips to the farthest; but no farther than this.
+/// A change of schemas lies so far ahead, two commit waits, and three trips to the farthest shard; but no farther than this.
 const AHEAD_NS: u64 = 20_000_000;
-const FARTHEST_AHEAD_NS: u64 = 800_000_000;
+const FARTHEST_AHEAD_NS: u64 = 2_000_000_000;
 
 /// What is written to each shard that takes part.
 type Shares = BTreeMap<ShardId, Vec<Write>>;
@@ -87,8 +87,8 @@ impl<S: Site> Session<S> {
         let mut share = |(shard, writes): (ShardId, Vec<Write>)| {
             let Part { leader, footing } = parts.get(&shard).copied().unwrap_or_default();
             let seat = Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) };
-            // Who decides knows when, also where it changes nothing.
-            let schema = changes.remove(&shard).or(when.clone().filter(|_| shard == coordinator));
+            // Everybody knows when, also where nothing changes: a vote of who has only read would not hold until then.
+            let schema = changes.remove(&shard).or(when.clone());
             Share { seat, footing, writes, schema }
         };
         let mut shares: BTreeMap<ShardId, Share> = shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
@@ -116,7 +116,8 @@ impl<S: Site> Session<S> {
     async fn shares(&mut self) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
         let (schemas, writes) = (self.writes.take_schemas(), self.writes.take());
         if !schemas.is_empty() && !self.site.has_one_shard() {
-            // One change at a time: two of them would wait for each other's votes.
+            // One change at a time: two of them would wait for each other's votes. Its holders are committing, so that this takes no time to speak of.
+            self.lock_timeout = None;
             self.read(&KeyRange::point(Key::default()), Lock::Exclusive, false, 1).await?;
         }
         let (mut asked_all, mut farthest_ns) = (false, 0);
@@ -171,10 +172,14 @@ impl<S: Site> Session<S> {
     }
 
     /// When a change of schemas is to happen in so many shards, the farthest of which answers after so long: when all of them have registered it, and know what
-    /// became of it, or soon after. In one shard: at once.
+    /// became of it, or soon after; and when those have ended who have voted before. Where there is one shard: at once.
     fn ahead(&self, shards: usize, farthest_ns: u64) -> Timestamp {
-        let trips_ns = if shards > 1 { (3 * farthest_ns + AHEAD_NS).min(FARTHEST_AHEAD_NS) } else { 0 };
-        Timestamp { nanos: self.site.now().interval.latest + trips_ns, ..Timestamp::ZERO }
+        let now = self.site.now().interval;
+        // Those who have voted end after a commit wait, too.
+        let wait_ns = 2 * (now.latest - now.earliest);
+        let others = shards > 1 || !self.site.has_one_shard();
+        let ahead_ns = if others { (3 * farthest_ns + wait_ns + AHEAD_NS).min(FARTHEST_AHEAD_NS) } else { 0 };
+        Timestamp { nanos: now.latest + ahead_ns, ..Timestamp::ZERO }
     }
 
     /// Locks a key in each of several shards, which costs no more trips than one. Where nobody answers with it in time, or another leads, the usual way is gone.

@@ -64,6 +64,8 @@ impl<S: Site> Gateway<S> {
             age: age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
             began,
             local: None,
+            alone: false,
+            answered: false,
             read_at,
             questions: AtomicU64::new(0),
             parts: BTreeMap::new(),
@@ -149,6 +151,10 @@ pub(super) struct Session<S: Site> {
     read_at: Option<Timestamp>,
     /// A shard of which everything at or below the snapshot is installed here, and nothing more will appear.
     local: Option<ShardId>,
+    /// It reads nowhere but in one shard, and that shard's newest commit is as good as the present.
+    alone: bool,
+    /// It has read something.
+    answered: bool,
     questions: AtomicU64,
     /// The shards where it has locked something, or is about to.
     pub(super) parts: BTreeMap<ShardId, Part>,
@@ -160,7 +166,7 @@ pub(super) struct Session<S: Site> {
     aborted: Option<Conflict>,
     /// What it calls itself.
     application: Option<String>,
-    lock_timeout: Option<Duration>,
+    pub(super) lock_timeout: Option<Duration>,
     /// Somebody wants to know when rows were committed.
     versions: bool,
     /// Somebody wants to know where the time goes.
@@ -186,7 +192,7 @@ impl<S: Site> Session<S> {
         for SchemaVersion { table, version } in self.planned() {
             let row = match self.site.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
                 Ok(row) => row.and_then(|row| row.value),
-                Err(StoreError::Elsewhere) => None, // So are the rows, and whoever has them says so.
+                Err(StoreError::Elsewhere) => return Ok(()), // So are the rows, and whoever has them says so.
                 Err(error) => return Err(of_store(error)),
             };
             let Some(row) = row else { continue };
@@ -263,6 +269,7 @@ impl<S: Site> Session<S> {
             let part = range.common(&bounds);
             match self.read_chunk(shard, &part, (lock, reverse, limit), &mut until).await? {
                 Chunk::Moved(to) => {
+                    self.reads_elsewhere()?;
                     if let Some((from, other)) = to {
                         self.site.learn_route(&part.start, from, other);
                     }
@@ -270,6 +277,7 @@ impl<S: Site> Session<S> {
                     self.site.pause(self.boot_ns() + PAUSE_NS).await;
                 }
                 Chunk::Rows(mut found) => {
+                    self.answered = true;
                     // What lies beyond the shard's keys is left, too.
                     found.rest = match (found.rest, reverse) {
                         (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
@@ -326,7 +334,8 @@ impl<S: Site> Session<S> {
             let ask = match self.mode {
                 Mode::ReadWrite => self.lock_question(range.clone(), lock, reverse, limit_rows, part.footing.is_none()),
                 Mode::ReadOnly(_) => {
-                    Ask::Snapshot { at: self.read_at, range: range.clone(), reverse, limit_rows, versions }
+                    let (at, alone) = (self.read_at, self.alone);
+                    Ask::Snapshot { at, range: range.clone(), reverse, limit_rows, versions, alone }
                 }
             };
             let request = self.request(part.footing, ask);
@@ -433,6 +442,20 @@ impl<S: Site> Session<S> {
             self.parts.remove(&shard);
         }
         Ok(Chunk::Moved(to))
+    }
+
+    /// What was thought to be one shard's is not: its newest commit says nothing of the others.
+    fn reads_elsewhere(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.alone) {
+            return Ok(());
+        }
+        sometimes!("what was to be read in one shard lies in several");
+        if self.answered {
+            return Err(self.end(Conflict::Moved));
+        }
+        self.fits = None;
+        self.read_at = Some(Timestamp { nanos: self.site.now().interval.latest, ..Timestamp::ZERO });
+        Ok(())
     }
 
     pub(super) fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
@@ -575,7 +598,10 @@ impl<S: Site> Transaction for Session<S> {
             {
                 self.fits_here(shard, at)?;
                 match self.site.get(shard, key, at) {
-                    Ok(found) => return Ok(found.and_then(|version| version.value)),
+                    Ok(found) => {
+                        self.answered = true;
+                        return Ok(found.and_then(|version| version.value));
+                    }
                     Err(error) => self.elsewhere(shard, error)?,
                 }
             }
@@ -611,6 +637,23 @@ impl<S: Site> Transaction for Session<S> {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
+    }
+
+    fn reads_only_in(&mut self, scope: &[KeyRange]) -> bool {
+        let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
+        if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.site.has_one_shard() {
+            return false;
+        }
+        let Some((shard, bounds)) = scope.first().map(|range| self.site.route(&range.start)) else { return false };
+        if !scope.iter().all(|range| bounds.contains_range(range)) {
+            return false;
+        }
+        sometimes!("a snapshot of one shard of several is its newest commit");
+        let slot = self.site.readable(shard);
+        // Sampled after the slot was loaded: a lease that holds now held then.
+        let leads = self.site.now().interval.latest < slot.until;
+        (self.alone, self.read_at, self.local, self.fits) = (true, leads.then_some(slot.through), None, None);
+        true
     }
 
     fn planned_for(&mut self, SchemaVersion { table, version }: SchemaVersion) {

@@ -118,6 +118,10 @@ pub enum Ask {
         #[n(4)]
         #[cbor(default)]
         versions: bool,
+        /// The transaction reads nowhere else (§4.1.4).
+        #[n(5)]
+        #[cbor(default)]
+        alone: bool,
     },
     /// The attempt lives on; not answered.
     #[n(4)]
