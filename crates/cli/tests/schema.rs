@@ -114,3 +114,68 @@ async fn an_index_that_cannot_be_leaves_nothing_behind() {
     assert_eq!(one(&client, "SELECT count(*) FROM t WHERE n = 1").await, 3);
     assert_eq!(one(&client, "SELECT count(*) FROM pg_index WHERE NOT indisvalid").await, 0);
 }
+
+/// A row whose value an older row has, which the index does not know yet: when the older one goes, the other's entry stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unique_index_that_is_being_built_keeps_the_entry_of_each_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (mut holder, other) = (client(&server).await, client(&server).await);
+    other
+        .batch_execute(
+            "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT i, i + 10000 FROM generate_series(2, 1000) i; \
+             UPDATE t SET n = 7 WHERE id = 900",
+        )
+        .await
+        .expect("is made");
+    let held = holder.transaction().await.expect("begins");
+    held.execute("DELETE FROM t WHERE id = 900", &[]).await.expect("its row is locked");
+    let builder = client(&server).await;
+    let builds = tokio::spawn(async move { builder.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await });
+    let unfinished = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
+    while one(&other, unfinished).await == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await; // It is past the first rows, and waits for the one that is held.
+    assert_eq!(one(&other, unfinished).await, 1);
+    other.batch_execute("INSERT INTO t VALUES (1, 7)").await.expect("others go on");
+    held.commit().await.expect("the older row goes");
+    builds.await.expect("no panic").expect("the index is built");
+    assert_eq!(one(&other, unfinished).await, 0);
+    assert_eq!(one(&other, "SELECT count(*) FROM t WHERE n = 7").await, 1, "by the index");
+    let twice = other.batch_execute("INSERT INTO t VALUES (2000, 7)").await.expect_err("it is unique");
+    assert_eq!(twice.code().map(|code| code.code()), Some("23505"));
+}
+
+/// What a node that does not lead reads by itself is what the statement was planned for, in whichever group the rows are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_notices_that_a_table_lies_elsewhere() {
+    let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));
+    let join = addresses.join(",");
+    let member = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
+    let nodes: Vec<Started> = (0..3).map(member).collect();
+    let writer = client(&nodes[0]).await;
+    writer
+        .batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (20, 0)")
+        .await
+        .expect("is made");
+    writer.batch_execute("ALTER TABLE t SPLIT AT VALUES (10)").await.expect("is split");
+    let mut readers = Vec::new();
+    for node in &nodes {
+        let reader = client(node).await;
+        let read = reader.prepare("SELECT n FROM t AS OF SYSTEM TIME with_max_staleness('10s') WHERE id = 20").await;
+        let read = read.expect("prepared");
+        reader.query_one(&read, &[]).await.expect("read");
+        readers.push((reader, read));
+    }
+    // Its rows are written anew, to another place.
+    writer.batch_execute("ALTER TABLE t ADD COLUMN state int DEFAULT 7").await.expect("is changed");
+    writer.batch_execute("UPDATE t SET n = 5 WHERE id = 20").await.expect("is changed");
+    let until = Instant::now() + Duration::from_secs(20);
+    for (reader, read) in &readers {
+        while reader.query_one(read, &[]).await.expect("read").get::<_, i32>(0) != 5 {
+            assert!(Instant::now() < until, "what was read is older than ten seconds");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

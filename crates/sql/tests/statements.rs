@@ -204,6 +204,35 @@ fn a_replay_that_would_show_other_results_is_refused() {
     assert_eq!(run(s, "select name, age from people where id = 1"), ["ann|99", "SELECT 1"]);
 }
 
+/// A table that is made anew twice in one transaction is another each time, whatever the number of its version.
+#[test]
+fn what_was_planned_for_a_table_that_was_taken_back_is_planned_anew() {
+    let (mut session, memory) = with_people();
+    let s = &mut session;
+    memory.abort_commits(1);
+    assert_eq!(run(s, "begin; truncate people; insert into people values (7, 'eve', 1); commit").len(), 4);
+    assert_eq!(run(s, "select id, name from people"), ["7|eve", "SELECT 1"], "also when it was replayed");
+    assert_eq!(run(s, "begin; savepoint a; truncate people").len(), 3);
+    block_on(s.parse("ins", "insert into people values (8, 'bob', 2)", &[])).unwrap();
+    for _ in 0..2 {
+        s.bind("", "ins", vec![]).unwrap();
+        block_on(s.execute("", 0)).unwrap();
+        assert_eq!(run(s, "rollback to a; truncate people").len(), 2);
+    }
+    s.bind("", "ins", vec![]).unwrap();
+    block_on(s.execute("", 0)).unwrap();
+    assert_eq!(run(s, "commit"), ["COMMIT"]);
+    assert_eq!(run(s, "select id, name from people"), ["8|bob", "SELECT 1"]);
+    // Nor does it hold for what somebody else made meanwhile.
+    assert_eq!(run(s, "begin; truncate people").len(), 2);
+    block_on(s.parse("late", "insert into people values (9, 'joe', 3)", &[])).unwrap();
+    assert_eq!(run(s, "rollback; truncate people").len(), 2);
+    s.bind("", "late", vec![]).unwrap();
+    block_on(s.execute("", 0)).unwrap();
+    block_on(s.sync()).unwrap();
+    assert_eq!(run(s, "select id, name from people"), ["9|joe", "SELECT 1"]);
+}
+
 #[test]
 fn catalogs_change_inside_transactions() {
     let (mut session, _) = with_people();
