@@ -163,7 +163,7 @@ async fn a_follower_notices_that_a_table_lies_elsewhere() {
     let mut readers = Vec::new();
     for node in &nodes {
         let reader = client(node).await;
-        let read = reader.prepare("SELECT n FROM t AS OF SYSTEM TIME with_max_staleness('10s') WHERE id = 20").await;
+        let read = reader.prepare("SELECT n FROM t WHERE id = 20 AS OF SYSTEM TIME with_max_staleness('10s')").await;
         let read = read.expect("prepared");
         reader.query_one(&read, &[]).await.expect("read");
         readers.push((reader, read));
