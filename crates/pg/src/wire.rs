@@ -369,6 +369,7 @@ impl Wire {
     async fn on_execute(&mut self, link: &mut Link, portal: &str, limit: usize) -> Result<(), Stop> {
         self.begin_statement();
         let formats = self.formats(portal).clone();
+        self.session.ends_next(link.input.first() == Some(&b'S'));
         let mut sent = 0;
         loop {
             let ask = match limit {

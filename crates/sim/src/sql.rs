@@ -114,6 +114,7 @@ impl Client<'_> {
 
     async fn run_prepared(&mut self, statement: &str, param: &str) -> Result<Rows, SqlError> {
         self.session.bind("", statement, vec![Datum::text(param)])?;
+        self.session.ends_next(true);
         let response = self.session.execute("", 0).await;
         let ended = self.session.sync().await;
         match response? {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! 1. From the declaration's timestamp on no row changes without its entry, for a version begins everywhere at one timestamp; so one state between
-//!    "not there" and "there" is enough. What stood before is read under locks, and entered in the same transaction.
+//!    "not there" and "there" is enough. What stood before is read under locks, and entered in the same transaction; what comes later nobody has to lock.
 //! 2. Nobody waits for longer than one of those transactions takes.
 //! 3. An index that cannot be (two rows agree in a unique one) is withdrawn. Who is stopped meanwhile leaves it as one that is being built: `DROP INDEX`
 //!    takes it away.
@@ -19,7 +19,7 @@ use crate::error::{SqlError, aborted, restart, state};
 use crate::kv;
 use crate::plan::Target;
 use crate::response::Response;
-use crate::run::{MOST_REPLAYS, unknown};
+use crate::run::MOST_REPLAYS;
 use crate::scan::Cursor;
 use crate::session::Session;
 use meridian_mvcc::KeyRange;
@@ -109,55 +109,65 @@ async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, Sq
 }
 
 async fn fill_rows(engine: &Engine, table: &Arc<Table>, building: &Building) -> Result<(), SqlError> {
-    let (mut age, mut tries): (Option<Age>, usize) = (None, 0);
     let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
-    while let Some(range) = rest.clone() {
-        let begin = Begin { mode: Mode::ReadWrite, age };
-        let mut txn = engine.database().begin(begin).await?;
-        age = Some(txn.age());
-        txn.planned_for(SchemaVersion { table: table.id, version: table.version });
-        let entered = match enter(txn.as_mut(), table, building, range).await {
-            Ok(left) => match txn.commit().await {
-                Outcome::Committed { .. } => Ok(left),
-                Outcome::Aborted { why } => Err(aborted(why)),
-                Outcome::Unknown => Err(unknown()), // What was entered may be entered again.
-            },
-            Err(error) => Err(error),
-        };
-        match entered {
-            Ok(left) => (rest, age, tries) = (left, None, 0),
-            Err(error) if error.changed_schema().is_some() => return Err(error),
-            Err(error) if tries < MOST_REPLAYS && (error.is_restart() || error.sqlstate == unknown().sqlstate) => {
-                tries += 1;
-            }
-            Err(error) => return Err(error),
+    while let Some(range) = rest {
+        // Without locks: only what is there, and not what may come behind it, is locked afterwards.
+        let mut look = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let found = look.scan(&range, Lock::Shared, false, ROWS).await?;
+        drop(look);
+        rest = found.rest;
+        let keys = found.rows.first().map(|(key, _)| key).zip(found.rows.last().map(|(key, _)| key));
+        if let Some((first, last)) = keys {
+            fill_range(engine, table, building, KeyRange { start: first.clone(), end: Some(last.successor()) }).await?;
         }
     }
     Ok(())
 }
 
-/// Enters the first rows of a range; what is left of it.
-async fn enter(
-    txn: &mut dyn Transaction,
-    table: &Table,
-    building: &Building,
-    range: KeyRange,
-) -> Result<Option<KeyRange>, SqlError> {
-    let Some(index) = building.find(table).map(|at| &table.indexes[at]) else { return Ok(None) };
-    let mut cursor = Cursor::new(None, vec![Target::Range(range.clone())], false);
-    let wanted = vec![true; table.columns.len()];
-    let found = cursor.next(txn, table, &wanted, Lock::Shared, ROWS).await?;
-    for found in &found {
-        let suffix = &found.key[kv::PREFIX..];
-        let (entry, unique) = index.entry(&found.row, suffix);
-        let entry = kv::to_key(entry);
-        if unique
-            && let Some(there) = txn.get(&entry, Lock::Exclusive).await?
-            && there[..] != *suffix
-        {
-            return Err(ddl::not_unique(table, index, &found.row));
+/// Enters the rows of a short range in one transaction, and again if it has to give way.
+async fn fill_range(engine: &Engine, table: &Arc<Table>, building: &Building, range: KeyRange) -> Result<(), SqlError> {
+    let mut age: Option<Age> = None;
+    for _ in 0..MOST_REPLAYS {
+        let mut txn = engine.database().begin(Begin { mode: Mode::ReadWrite, age }).await?;
+        age = Some(txn.age());
+        txn.planned_for(SchemaVersion { table: table.id, version: table.version });
+        let entered = match enter(txn.as_mut(), table, building, range.clone()).await {
+            Ok(()) => match txn.commit().await {
+                Outcome::Committed { .. } => Ok(()),
+                Outcome::Aborted { why } => Err(aborted(why)),
+                Outcome::Unknown => continue, // What was entered may be entered again.
+            },
+            Err(error) => Err(error),
+        };
+        match entered {
+            Err(error) if error.is_restart() && error.changed_schema().is_none() => {}
+            entered => return entered,
         }
-        txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
     }
-    Ok(found.last().map(|last| KeyRange { start: last.key.successor(), end: range.end }))
+    Err(restart("it lost against others too often"))
+}
+
+/// Enters the rows of a range.
+async fn enter(txn: &mut dyn Transaction, table: &Table, building: &Building, range: KeyRange) -> Result<(), SqlError> {
+    let Some(index) = building.find(table).map(|at| &table.indexes[at]) else { return Ok(()) };
+    let mut cursor = Cursor::new(None, vec![Target::Range(range)], false);
+    let wanted = vec![true; table.columns.len()];
+    loop {
+        let found = cursor.next(txn, table, &wanted, Lock::Shared, ROWS).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for found in &found {
+            let suffix = &found.key[kv::PREFIX..];
+            let (entry, unique) = index.entry(&found.row, suffix);
+            let entry = kv::to_key(entry);
+            if unique
+                && let Some(there) = txn.get(&entry, Lock::Exclusive).await?
+                && there[..] != *suffix
+            {
+                return Err(ddl::not_unique(table, index, &found.row));
+            }
+            txn.put(entry, Some(kv::to_value(suffix.to_vec())))?;
+        }
+    }
 }

@@ -64,17 +64,10 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// All that a query reads, as far as that is known.
-    pub(crate) fn scope(&self, engine: &Engine, scope: &Scope<'_>) -> Result<Option<Vec<KeyRange>>, SqlError> {
+    /// The range that is all a query reads, if there is one.
+    pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
         match &self.plan {
             Plan::Select(select) => select.scope(scope),
-            Plan::Analytic(_) => {
-                let of = |(id, version): &(u32, u64)| {
-                    let table = engine.cache.find(|table| table.id == *id && table.version == *version)?;
-                    Some(table.ranges(&[]))
-                };
-                Ok(self.tables.iter().map(of).collect::<Option<Vec<_>>>().map(|ranges| ranges.concat()))
-            }
             _ => Ok(None),
         }
     }

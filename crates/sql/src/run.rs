@@ -113,8 +113,9 @@ impl Session {
         }
         let goes_on = portal.rows.is_some();
         let fresh = !goes_on && self.ensure_work(&compiled).await?;
-        let alone = self.is_alone() && (self.is_last() || max == usize::MAX);
-        if let Some(work) = self.work.as_mut().filter(|work| fresh && alone && work.reads_only()) {
+        let alone = self.is_last() || self.ends_next;
+        let now = |work: &&mut Work| work.txn.mode() == Mode::ReadOnly(ReadAt::Now);
+        if let Some(work) = self.work.as_mut().filter(|_| fresh && alone).filter(now) {
             work.scope = work::Scope::Wanted;
         }
         for _ in 0..MOST_REPLAYS {
@@ -231,7 +232,7 @@ impl Session {
     }
 
     /// Gives a transaction that only reads another beginning, if that helps. What was planned for a schema that does not hold at its snapshot goes on at that
-    /// snapshot, and looks there how the catalog was; what was thought to lie in one shard, and does not, is read in the present of all.
+    /// snapshot, and looks there how the catalog was; one that is of the present of one shard begins again.
     async fn begins_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
         if let Some(table) = error.changed_schema() {
             self.engine.cache.forget(table);
@@ -239,7 +240,7 @@ impl Session {
         let Some(old) = self.work.as_ref().filter(|work| work.reads_only()) else { return Ok(false) };
         let narrow = old.scope == work::Scope::Narrow;
         let (mode, exact) = match error.conflict.as_deref() {
-            Some(Conflict::SchemaChanged { .. } | Conflict::Moved) if narrow => (Mode::ReadOnly(ReadAt::Now), false),
+            Some(Conflict::SchemaChanged { .. }) if narrow => (Mode::ReadOnly(ReadAt::Now), false),
             Some(Conflict::SchemaChanged { .. }) if !old.exact => {
                 (old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at))), true)
             }
@@ -379,19 +380,13 @@ pub(crate) fn unknown() -> SqlError {
 }
 
 /// Says what the only statement of a transaction will read, if that is to be said. False if it has to be planned anew for what it reads then.
-fn narrow(
-    engine: &Engine,
-    facts: &Facts,
-    work: &mut Work,
-    portal: &Portal,
-    compiled: &Compiled,
-) -> Result<bool, SqlError> {
+fn narrow(facts: &Facts, work: &mut Work, portal: &Portal, compiled: &Compiled) -> Result<bool, SqlError> {
     if std::mem::replace(&mut work.scope, work::Scope::Open) != work::Scope::Wanted {
         return Ok(true);
     }
     let scope = Scope { params: &portal.params, now_us: work.now_us(), session: facts };
-    if let Some(ranges) = compiled.scope(engine, &scope)?
-        && work.txn.reads_only_in(&ranges)
+    if let Some(range) = compiled.scope(&scope)?
+        && work.txn.reads_only_in(&range)
     {
         work.scope = work::Scope::Narrow;
         return Ok(true);
@@ -414,7 +409,7 @@ async fn attempt(
         planned = !(compiled.provisional && looks == 0) && work.is_current(&engine.cache, &compiled.tables).await?;
         if planned {
             // The catalog is read by then, by somebody else: what is left to read is the statement's.
-            planned = narrow(engine, facts, work, portal, &compiled)?;
+            planned = narrow(facts, work, portal, &compiled)?;
             continue;
         }
         looks += 1;

@@ -8,7 +8,6 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::heading::heading;
 use crate::key;
-use crate::kv;
 use crate::memory::{Held, weight};
 use crate::names;
 use crate::plan::{Access, Target};
@@ -346,17 +345,16 @@ impl Select {
         })
     }
 
-    /// All that it reads; none if that is no table's.
-    pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<Vec<KeyRange>>, SqlError> {
-        let Some(table) = self.table.as_ref().filter(|table| !system::is_system(table.id)) else { return Ok(None) };
-        let targets = self.access.targets(table, scope)?.into_iter();
-        let ranges = targets.map(|target| match target {
-            Target::Point(key) => KeyRange::point(key),
-            Target::Range(range) => range,
-        });
-        // What an index leads to may lie anywhere in the table.
-        let rows = self.access.index.map(|_| kv::prefix_range(&kv::storage_prefix(table.storage)));
-        Ok(Some(ranges.chain(rows).collect()))
+    /// The range of a table's rows that is all it reads; none if there are several, or what it reads by an index leads anywhere.
+    pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
+        let table = self.table.as_ref().filter(|table| !system::is_system(table.id) && self.access.index.is_none());
+        let Some(table) = table else { return Ok(None) };
+        let mut targets = self.access.targets(table, scope)?;
+        Ok(match (targets.pop(), targets.is_empty()) {
+            (Some(Target::Point(key)), true) => Some(KeyRange::point(key)),
+            (Some(Target::Range(range)), true) => Some(range),
+            _ => None,
+        })
     }
 
     fn accepts(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {

@@ -45,6 +45,8 @@ pub struct Session {
     waiting: VecDeque<Response>,
     running: Option<Portal>,
     simple: bool,
+    /// What is run next is the last before the transaction ends.
+    pub(crate) ends_next: bool,
     /// A commit was sent, and its outcome not heard.
     pub(crate) committing: bool,
     /// When its newest transaction that wrote was committed.
@@ -79,6 +81,7 @@ impl Session {
             waiting: VecDeque::new(),
             running: None,
             simple: false,
+            ends_next: false,
             committing: false,
             committed_at: None,
             sql: Arc::from(""),
@@ -316,6 +319,11 @@ impl Session {
         let bound = Portal::of_statement(statement, prepared.compiled.clone(), params.into());
         self.portals.insert(portal.into(), bound);
         Ok(())
+    }
+
+    /// Whether what is executed next is followed by Sync: a query that is a transaction by itself may read less than the present of everything.
+    pub fn ends_next(&mut self, yes: bool) {
+        self.ends_next = yes;
     }
 
     /// Runs a portal, or goes on with it: at most `max_rows` rows, 0 for all. One answer; its `done` tells whether there are more.

@@ -241,9 +241,9 @@ pub trait Transaction: Send {
     }
     /// From now on chunks tell when each row was committed. Protocols that do not tell leave it out.
     fn show_versions(&mut self) {}
-    /// All that it will read lies in these ranges: its scope (Spanner §4.2.2). To be said before it reads. True if it is of use: then the transaction is of
+    /// All that it will read lies in this range: its scope (Spanner §4.2.2). To be said before it reads. True if it is of use: then the transaction is of
     /// the present in the scope only, and nothing else may be read in it.
-    fn reads_only_in(&mut self, scope: &[KeyRange]) -> bool {
+    fn reads_only_in(&mut self, scope: &KeyRange) -> bool {
         let _ = scope;
         false
     }

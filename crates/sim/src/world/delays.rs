@@ -80,6 +80,7 @@ impl World {
                 }
                 let began = desk.now().boot_ns;
                 session.bind("", statement, Vec::new()).expect("no parameters");
+                session.ends_next(true);
                 session.execute("", 0).await.expect("it runs");
                 session.sync().await.expect("it commits");
                 *there.lock() = desk.now().boot_ns - began;

@@ -332,6 +332,7 @@ impl Replica {
             self.leader = self.group.leader();
             out.act(Effect::Leader(self.leader));
         }
+        std::mem::take(&mut self.votes).into_iter().for_each(|(to, vote)| out.send(to, vote));
         answers.into_iter().for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
     }
 

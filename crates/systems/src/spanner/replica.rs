@@ -305,6 +305,8 @@ pub struct Replica {
     /// Attempts that have only read here, and want to vote; and those that have, with the bound of their commit timestamps.
     pub(super) would_vote: Vec<Pending>,
     pub(super) readers: BTreeMap<TransactionId, Timestamp>,
+    /// Votes of this step.
+    pub(super) votes: Vec<(Address, Message)>,
     /// Who asked what became of a transaction while no lease was held.
     pub(super) unanswered: Vec<(Address, TransactionId)>,
     /// The timer for what is prepared or owed is armed.
@@ -421,6 +423,7 @@ impl Replica {
             collecting: BTreeMap::new(),
             would_vote: Vec::new(),
             readers: BTreeMap::new(),
+            votes: Vec::new(),
             unanswered: Vec::new(),
             resolving: false,
             wake_ns: None,

@@ -342,7 +342,7 @@ impl Replica {
             self.pending.retain(|_, pending| pending.request.transaction != transaction);
             self.wants_no_answer(transaction);
             self.take_registering(transaction);
-            self.dismiss_early_votes(transaction, out);
+            self.dismiss_early_votes(now, transaction, out);
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
             self.unregister(now, transaction, out);

@@ -175,12 +175,11 @@ impl Replica {
         self.forget(now, who, out);
     }
 
-    /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait.
-    pub(super) fn dismiss_early_votes(&mut self, transaction: TransactionId, out: &mut Outbox<Replica>) {
-        let votes = self.live.get_mut(&transaction).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+    /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait, if this is the leadership that counts.
+    pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
+        let votes = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
         for (shard, node, _) in votes {
-            let decided = Between::Decided { transaction, at: None };
-            out.send(self.seat(node, shard), Message::Between(decided));
+            self.tell_voter(now, self.seat(node, shard), who, out);
         }
     }
 
@@ -330,7 +329,9 @@ impl Replica {
             && let Ask::Prepare { coordinator, .. } = request.ask
         {
             step!("participant: votes");
-            self.vote(who, coordinator, doubt.vote(), out);
+            // Its vote leaves after the slot says that something is prepared here: who reads by himself must not miss what comes of it.
+            let vote = Between::Vote { transaction: who, shard: self.shard, vote: doubt.vote() };
+            self.votes.push((self.seat(coordinator.node, coordinator.shard), Message::Between(vote)));
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
         } else {
             step!("member: another's prepare record is agreed");

@@ -64,7 +64,7 @@ impl<S: Site> Gateway<S> {
             age: age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
             began,
             local: None,
-            alone: false,
+            alone: None,
             answered: false,
             read_at,
             questions: AtomicU64::new(0),
@@ -151,8 +151,8 @@ pub(super) struct Session<S: Site> {
     read_at: Option<Timestamp>,
     /// A shard of which everything at or below the snapshot is installed here, and nothing more will appear.
     local: Option<ShardId>,
-    /// It reads nowhere but in one shard, and that shard's newest commit is as good as the present.
-    alone: bool,
+    /// All that it reads is a range that lies in this shard, whose newest commit is as good as the present.
+    alone: Option<ShardId>,
     /// It has read something.
     answered: bool,
     questions: AtomicU64,
@@ -266,10 +266,13 @@ impl<S: Site> Session<S> {
         loop {
             let (shard, bounds) =
                 if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+            if self.alone.is_some_and(|alone| alone != shard) {
+                self.reads_elsewhere();
+            }
             let part = range.common(&bounds);
             match self.read_chunk(shard, &part, (lock, reverse, limit), &mut until).await? {
                 Chunk::Moved(to) => {
-                    self.reads_elsewhere()?;
+                    self.reads_elsewhere();
                     if let Some((from, other)) = to {
                         self.site.learn_route(&part.start, from, other);
                     }
@@ -334,7 +337,7 @@ impl<S: Site> Session<S> {
             let ask = match self.mode {
                 Mode::ReadWrite => self.lock_question(range.clone(), lock, reverse, limit_rows, part.footing.is_none()),
                 Mode::ReadOnly(_) => {
-                    let (at, alone) = (self.read_at, self.alone);
+                    let (at, alone) = (self.read_at, self.alone.is_some());
                     Ask::Snapshot { at, range: range.clone(), reverse, limit_rows, versions, alone }
                 }
             };
@@ -445,17 +448,16 @@ impl<S: Site> Session<S> {
     }
 
     /// What was thought to be one shard's is not: its newest commit says nothing of the others.
-    fn reads_elsewhere(&mut self) -> Result<(), Failure> {
-        if !std::mem::take(&mut self.alone) {
-            return Ok(());
+    fn reads_elsewhere(&mut self) {
+        if self.alone.take().is_none() {
+            return;
         }
         sometimes!("what was to be read in one shard lies in several");
-        if self.answered {
-            return Err(self.end(Conflict::Moved));
+        // Once that shard has answered, it had the whole range: others have it since, and what they commit is later than this transaction's beginning.
+        if !self.answered {
+            (self.fits, self.local) = (None, None);
+            self.read_at = Some(Timestamp { nanos: self.site.now().interval.latest, ..Timestamp::ZERO });
         }
-        self.fits = None;
-        self.read_at = Some(Timestamp { nanos: self.site.now().interval.latest, ..Timestamp::ZERO });
-        Ok(())
     }
 
     pub(super) fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
@@ -639,20 +641,20 @@ impl<S: Site> Transaction for Session<S> {
         self.writes.put(key, value)
     }
 
-    fn reads_only_in(&mut self, scope: &[KeyRange]) -> bool {
+    fn reads_only_in(&mut self, scope: &KeyRange) -> bool {
         let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
         if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.site.has_one_shard() {
             return false;
         }
-        let Some((shard, bounds)) = scope.first().map(|range| self.site.route(&range.start)) else { return false };
-        if !scope.iter().all(|range| bounds.contains_range(range)) {
+        let (shard, bounds) = self.site.route(&scope.start);
+        if scope.is_empty() || !bounds.contains_range(scope) {
             return false;
         }
         sometimes!("a snapshot of one shard of several is its newest commit");
         let slot = self.site.readable(shard);
         // Sampled after the slot was loaded: a lease that holds now held then.
         let leads = self.site.now().interval.latest < slot.until;
-        (self.alone, self.read_at, self.local, self.fits) = (true, leads.then_some(slot.through), None, None);
+        (self.alone, self.read_at, self.local, self.fits) = (Some(shard), leads.then_some(slot.through), None, None);
         true
     }
 
