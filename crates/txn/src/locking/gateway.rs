@@ -266,7 +266,7 @@ impl<S: Site> Session<S> {
         loop {
             let (shard, bounds) =
                 if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
-            if self.alone.is_some_and(|alone| alone != shard) {
+            if self.alone.is_some_and(|alone| alone != shard || !bounds.contains_range(range)) {
                 self.reads_elsewhere();
             }
             let part = range.common(&bounds);
