@@ -454,21 +454,21 @@ impl World {
             let what = self.what_is_left();
             self.fail(format!("something is left {} s after everybody went home: {what}", LIVENESS / S));
         }
+        let lies = self.options.deceives();
+        let evidence = Evidence {
+            lies,
+            true_time: !lies && self.options.timebase != Timebase::Cluster,
+            sql: self.options.sql,
+            marks: &self.marks,
+            past: &self.past,
+            installed: &self.installed,
+        };
+        // Also of a world that did not end well: in its history too, what nobody was told of has the timestamp at which it was installed.
+        let verdict = evidence.judge(&mut self.history);
         if self.violation.is_none() {
-            let same = self.copies_are_equal();
-            let lies = self.options.deceives();
-            let evidence = Evidence {
-                lies,
-                true_time: !lies && self.options.timebase != Timebase::Cluster,
-                sql: self.options.sql,
-                marks: &self.marks,
-                past: &self.past,
-                installed: &self.installed,
-            };
-            let verdict = same.and_then(|()| evidence.judge(&mut self.history));
             let workload = self.options.workload;
             let kept = || workload.judge(&self.history, !lies).map_err(|why| format!("workload {workload}: {why}"));
-            self.violation = verdict.and_then(|()| kept()).err();
+            self.violation = self.copies_are_equal().and(verdict).and_then(|()| kept()).err();
         }
         self.report()
     }

@@ -241,12 +241,10 @@ fn every_planted_defect_is_noticed() {
             Defect::VoteForgotten => 30,
             Defect::EarlierLifeHeard => 120,
             Defect::Rule(Rule::ReadVoteUnbounded) => 30,
-            Defect::Rule(Rule::WoundNotForwarded) => 200,
-            Defect::Rule(Rule::AckBeforeDurable) => 100,
-            Defect::Rule(Rule::ContradictionStays) => 60,
+            Defect::Rule(Rule::AckBeforeDurable) => 60,
             Defect::Rule(Rule::StoreChecksum) => 420,
             Defect::Rule(Rule::GapUnnoticed) => 120,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 420,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 80,
             _ => 0,
         };
         let noticed = |seed: &u64| {
