@@ -141,7 +141,7 @@ pub struct Directory {
     here: Here,
     databases: RwLock<Databases>,
     gateways: RwLock<BTreeMap<DatabaseId, Arc<Gateway>>>,
-    /// What the log has of machines whose rows have not been seen yet in this life.
+    /// What the log has of machines that have not begun in this life.
     records: Mutex<Records>,
     tasks: Mutex<mpsc::Sender<Task>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -287,9 +287,8 @@ impl Directory {
         let here = &self.here;
         let key = MachineKey { database: sessions.database().0, shard: shard.0 };
         let path = || here.folder.clone().unwrap_or_default().join("log");
-        let records = self.records.lock().remove(&key).unwrap_or_default();
-        let known = !records.is_empty();
-        let records: Result<Vec<Vec<_>>, String> = records.iter().map(|bytes| envelope::read_record(bytes)).collect();
+        let kept = self.records.lock().get(&key).cloned().unwrap_or_default();
+        let records: Result<Vec<Vec<_>>, String> = kept.iter().map(|bytes| envelope::read_record(bytes)).collect();
         let records = records.map_err(|what| OpenError::Damaged { path: path(), what })?;
         let place = Place {
             key,
@@ -304,11 +303,15 @@ impl Directory {
             watch,
         };
         let records = records.into_iter().flatten().collect();
-        let Begun { member, left } =
+        let Begun { member, removed, left } =
             member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
+        // Of one that is not known to be a member nothing is forgotten that it voted and promised: its parent's copy may yet say that it was born here.
+        if member.is_some() || removed {
+            self.records.lock().remove(&key);
+        }
         self.bear_left(sessions, left)?;
         let Some(member) = member else {
-            if known {
+            if removed && !kept.is_empty() {
                 here.plumbing.journal.forget(key);
             }
             return Ok(());

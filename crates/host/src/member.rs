@@ -129,8 +129,10 @@ fn kept(space: &Space) -> Result<Kept, StoreError> {
 
 /// What has come to life.
 pub struct Begun {
-    /// The member; none if this node is no member of the shard, or no more.
+    /// The member; none if this node is no member of the shard, or no more, or does not know yet that it is one.
     pub member: Option<Arc<MemberShard>>,
+    /// It was one, and was removed.
+    pub removed: bool,
     /// What was split off from the shard before this node was removed from it.
     pub left: Vec<(u32, KeyRange)>,
 }
@@ -147,7 +149,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         space.begin_empty()?;
     }
     if !origin.stands(me, removed, &restored, &kept) {
-        return Ok(Begun { member: None, left });
+        return Ok(Begun { member: None, removed: removed.is_some(), left });
     }
     let alone = nodes.len() == 1;
     let mut config = Config::new(me, nodes, sessions.database(), ShardId(key.shard));
@@ -190,7 +192,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         alone,
         this: this.clone(),
     });
-    Ok(Begun { member: Some(member), left })
+    Ok(Begun { member: Some(member), removed: false, left })
 }
 
 impl MemberHome {

@@ -170,9 +170,8 @@ fn collect(
     const PACE_BYTES: usize = 32 << 20;
     let history = shard.retention().unwrap_or(options.history);
     let history_ns = u64::try_from(history.as_nanos()).unwrap_or(u64::MAX);
-    let horizon = Timestamp::end_of(plumbing.clock.now().interval.earliest.saturating_sub(history_ns));
-    let horizon = horizon.min(shard.closed());
-    shard.space().collect(horizon, history_ns / 8, PACE_BYTES + 2 * settled_bytes).map(drop)
+    let now_ns = plumbing.clock.now().interval.earliest;
+    shard.space().collect(now_ns, history_ns, shard.closed(), PACE_BYTES + 2 * settled_bytes).map(drop)
 }
 
 /// Makes what was settled survive a crash, and lets the log go up to there.

@@ -20,6 +20,7 @@
 
 use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
 use meridian_clock::Timestamp;
+use std::collections::VecDeque;
 
 /// The name of the fact that holds a space's horizon.
 pub const HORIZON: &str = "horizon";
@@ -32,6 +33,40 @@ pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreErro
         what: format!("it has {} bytes instead of 16", found.len()),
     })?;
     Ok(Timestamp::from_be_bytes(bytes))
+}
+
+/// How far a horizon may go: to what was closed a retention ago, not to what is closed now and older than that. Where nobody writes, the newest
+/// commit may be older than any retention; who begins to read it reads for as long as anybody.
+#[derive(Debug)]
+pub struct Retained {
+    /// What was closed, and when that was seen, nanoseconds since the epoch; oldest first, and at most [`STEPS`](Self::STEPS) and two.
+    closed: VecDeque<(u64, Timestamp)>,
+}
+
+impl Retained {
+    /// A horizon moves so many times in a retention, mostly.
+    pub const STEPS: u64 = 16;
+
+    /// Of a space that was complete up to a timestamp when that was now.
+    pub fn since(complete: Timestamp) -> Self {
+        Retained { closed: [(complete.nanos, complete)].into() }
+    }
+
+    /// Notes what is closed now; the horizon for somebody who keeps versions for `retention_ns`.
+    pub fn horizon(&mut self, now_ns: u64, retention_ns: u64, closed: Timestamp) -> Timestamp {
+        let due = |(seen, known): &(u64, Timestamp)| {
+            closed > *known && now_ns >= seen.saturating_add(retention_ns / Self::STEPS)
+        };
+        if self.closed.back().is_none_or(due) {
+            self.closed.push_back((now_ns, closed));
+        }
+        let limit = now_ns.saturating_sub(retention_ns);
+        while self.closed.get(1).is_some_and(|(seen, _)| *seen <= limit) {
+            self.closed.pop_front();
+        }
+        let oldest = self.closed.front().filter(|(seen, _)| *seen <= limit);
+        oldest.map_or(Timestamp::ZERO, |(_, then)| *then).min(closed).min(Timestamp::end_of(limit))
+    }
 }
 
 /// One pass over a space's versions.
@@ -131,6 +166,20 @@ mod tests {
         assert_eq!(removed(&[(30, true), (20, true)], 30), [20]);
         assert_eq!(removed(&[(40, true)], 30), [0; 0]);
         assert_eq!(removed(&[(10, true)], 30), [0; 0]);
+    }
+
+    #[test]
+    fn what_was_the_newest_commit_can_be_read_for_a_retention() {
+        let mut retained = Retained::since(at(100));
+        // Nothing was written for long; then a timestamp is closed, and somebody reads what was the newest commit until then.
+        assert_eq!(retained.horizon(1_000, 160, at(100)), at(100));
+        assert_eq!(retained.horizon(1_001, 160, at(1_001)), at(100));
+        assert_eq!(retained.horizon(1_160, 160, at(1_160)), at(100));
+        assert_eq!(retained.horizon(1_161, 160, at(1_161)), at(1_001));
+        // However often it is asked, it keeps little; and what is closed holds it back.
+        (2_000..3_000).for_each(|now| assert!(retained.horizon(now, 160, at(now)) < at(now - 159)));
+        assert!(retained.closed.len() <= 18, "{}", retained.closed.len());
+        assert_eq!(retained.horizon(9_000, 160, at(50)), at(50));
     }
 
     #[test]

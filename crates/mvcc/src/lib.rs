@@ -23,7 +23,7 @@ mod read;
 mod recent;
 mod store;
 
-pub use collect::{Collector, HORIZON, horizon};
+pub use collect::{Collector, HORIZON, Retained, horizon};
 pub use key::{Key, KeyRange, Value, Write};
 pub use read::{Chunk, read, scan};
 pub use recent::{Recent, Settling};

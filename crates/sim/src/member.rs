@@ -126,7 +126,7 @@ pub struct Life {
     /// For clients that speak SQL.
     pub engine: Arc<Engine>,
     birth: Birth,
-    /// What the log has of shards that are not known yet.
+    /// What the log has of shards that have no member yet.
     records: BTreeMap<ShardId, Vec<Bytes>>,
     store: Arc<RedbStore>,
     log: Log,
@@ -201,8 +201,8 @@ impl Life {
         }
         let birth = &self.birth;
         let mut records: Vec<Record> = Vec::new();
-        for bytes in self.records.remove(&shard).unwrap_or_default() {
-            records.extend(envelope::read_record::<Vec<Record>>(&bytes).map_err(Unfit::Wrong)?);
+        for bytes in self.records.get(&shard).into_iter().flatten() {
+            records.extend(envelope::read_record::<Vec<Record>>(bytes).map_err(Unfit::Wrong)?);
         }
         match birth.defect {
             Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
@@ -223,6 +223,10 @@ impl Life {
             space.begin_empty()?;
         }
         if !origin.stands(birth.me, removed, &restored, &kept) {
+            // What it voted and promised is not forgotten: its parent's copy may yet say that it was born.
+            if removed.is_some() && self.records.remove(&shard).is_some() {
+                self.forgotten.push(shard);
+            }
             return self.bear_left(left);
         }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
@@ -240,6 +244,7 @@ impl Life {
         let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
         self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
+        self.records.remove(&shard);
         let children = space.children()?;
         let member = Member { replica, out, timers: BTreeMap::new(), space, late: Vec::new() };
         self.members.insert(shard, member);
@@ -373,12 +378,12 @@ impl Life {
     }
 
     /// Moves versions from memory to the store, removes old ones, and lets the log go.
-    pub fn settle(&mut self, horizon: Timestamp, checkpoint: bool, defect: Option<Defect>) -> Result<(), StoreError> {
+    pub fn settle(&mut self, now_ns: u64, retention_ns: u64, checkpoint: bool, defect: Option<Defect>) -> Result<(), StoreError> {
         for (shard, member) in &self.members {
             let space = &member.space;
             let settled = space.settle(SETTLE_BYTES).map(drop);
-            let horizon = horizon.min(self.desk.readable(*shard).closed);
-            let settled = settled.and_then(|()| space.collect(horizon, 0, SETTLE_BYTES).map(drop));
+            let closed = self.desk.readable(*shard).closed;
+            let settled = settled.and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
             if full(settled)? {
                 return Ok(());
             }

@@ -16,7 +16,7 @@
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{
-    Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion,
+    Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Retained, Snapshot, SpaceId, Store, StoreError, StoredVersion,
     Value, Version, Write, horizon, local,
 };
 use parking_lot::{Mutex, RwLock};
@@ -136,6 +136,8 @@ pub struct Space {
     newest: Mutex<Timestamp>,
     settled: Mutex<Timestamp>,
     collecting: Mutex<Option<Collector>>,
+    /// How far its horizon may go.
+    retained: Mutex<Retained>,
     /// Something was settled since the last pass of collection began.
     dirty: AtomicBool,
 }
@@ -175,11 +177,13 @@ impl Space {
             newest: Mutex::default(),
             settled: Mutex::default(),
             collecting: Mutex::default(),
+            retained: Mutex::new(Retained::since(Timestamp::ZERO)),
             dirty: AtomicBool::new(true),
         };
         let extent = space.extent()?;
         space.recent = Recent::before(extent.at, extent.horizon);
         (*space.newest.lock(), *space.settled.lock()) = (extent.at, extent.at);
+        *space.retained.lock() = Retained::since(extent.at.max(extent.horizon));
         space.read_bounds()?;
         Ok(space)
     }
@@ -465,14 +469,21 @@ impl Space {
         ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// Goes on removing what no read at or above `horizon` needs: looks at about `budget_bytes` of versions. A pass begins when there
-    /// may be something to remove and the horizon has moved by `step_ns` since the last one; true if one ended.
-    pub fn collect(&self, horizon: Timestamp, step_ns: u64, budget_bytes: usize) -> Result<bool, StoreError> {
+    /// Goes on removing what nobody needs who reads what was `closed` within the last `retention_ns` ([`Retained`]): looks at about `budget_bytes` of
+    /// versions. A pass begins when there may be something to remove and the horizon has moved; true if one ended.
+    pub fn collect(
+        &self,
+        now_ns: u64,
+        retention_ns: u64,
+        closed: Timestamp,
+        budget_bytes: usize,
+    ) -> Result<bool, StoreError> {
         let _alone = self.settling.lock();
         let mut collecting = self.collecting.lock();
         // What is still to be installed here is newer than what was: a member that lags collects less.
-        let horizon = horizon.min(*self.newest.lock());
+        let horizon = self.retained.lock().horizon(now_ns, retention_ns, closed).min(*self.newest.lock());
         if collecting.is_none() {
+            let step_ns = retention_ns / (Retained::STEPS / 2);
             let moved = horizon.nanos > self.recent.horizon().nanos.saturating_add(step_ns);
             if !moved || !self.dirty.swap(false, Ordering::Relaxed) {
                 return Ok(false);
@@ -612,6 +623,7 @@ impl Space {
         self.terms.lock().clear();
         self.births.lock().clear();
         (*self.newest.lock(), *self.settled.lock()) = (extent.at, extent.at);
+        *self.retained.lock() = Retained::since(extent.at);
         self.read_bounds()?;
         self.born.lock().extend(self.children()?);
         self.drop_unused(old)
@@ -701,7 +713,9 @@ mod tests {
     fn what_is_superseded_below_the_horizon_goes_and_is_refused() {
         let space = filled(50);
         space.settle(usize::MAX).unwrap();
-        while !space.collect(at(40), 0, 1 << 20).unwrap() {}
+        assert!(!space.collect(40, 160, at(40), 1 << 20).unwrap(), "who reads at 40 may read for 160");
+        assert!(!space.collect(199, 160, at(50), 1 << 20).unwrap());
+        while !space.collect(200, 160, at(50), 1 << 20).unwrap() {}
         let oldest = at(40);
         assert_eq!(space.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest }));
         assert_eq!(space.get(b"k", at(40)).unwrap().unwrap().at, at(40));

@@ -3,7 +3,6 @@
 use super::{Event, HISTORY, MS, S, Whom, World};
 use crate::Defect;
 use crate::member::{Copy, Unfit};
-use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId, sometimes};
 use meridian_replication::group::Index;
 use rand::Rng;
@@ -61,8 +60,8 @@ impl World {
         let checkpoint = self.rng.random_bool(0.4);
         let there = &mut self.nodes[node];
         let Some(life) = &mut there.life else { return };
-        let horizon = Timestamp::end_of(there.clock.reading().interval.earliest.saturating_sub(HISTORY));
-        if let Err(error) = life.settle(horizon, checkpoint, self.options.defect) {
+        let now_ns = there.clock.reading().interval.earliest;
+        if let Err(error) = life.settle(now_ns, HISTORY, checkpoint, self.options.defect) {
             return self.unfit(node, "settle", error.into());
         }
         let every = self.rng.random_range(50 * MS..500 * MS);

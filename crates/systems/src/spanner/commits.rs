@@ -316,14 +316,8 @@ impl Replica {
             self.telling = true;
             out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
         }
-        let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
-        // Trap A.5-5.
-        let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
-        let in_doubt = in_doubt.filter(|_| !broken(Rule::SafeTimePrepared)).unwrap_or(Timestamp::MAX);
-        let witness = self.is_witness();
-        let closed = if witness { Timestamp::ZERO } else { self.shown.min(installed).min(in_doubt) };
         let leads = self.serving && self.group.is_leader();
-        let readable = Readable { through: self.visible, until: lease, leads, closed };
+        let readable = Readable { through: self.newest(), until: lease, leads, closed: self.closed() };
         if readable != self.published {
             self.published = readable;
             out.act(Effect::Readable(readable));

@@ -46,12 +46,30 @@ impl Replica {
         let whole = *alone || self.bounds == KeyRange::all();
         let alone = whole && self.prepared.is_empty() && self.late <= self.visible;
         let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
-        let at = at.unwrap_or(if alone { self.visible } else { present.max(self.visible) });
+        let at = at.unwrap_or(if alone { self.newest() } else { present.max(self.visible) });
         if at.nanos > now.interval.latest + FUTURE_NS && at > self.visible {
             // To promise the future would push every commit's timestamp, and its wait, out to there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }
         self.snapshots.push(Snapshot { at, from, request });
+    }
+
+    /// As good as now for who reads nothing but this shard: the newest commit; later, what is closed since. Where nobody writes, the newest commit
+    /// may be older than what is kept for reading.
+    pub(super) fn newest(&self) -> Timestamp {
+        self.visible.max(self.closed())
+    }
+
+    /// Whoever leads: everything at or below is installed here, and was shown by a leader.
+    pub(super) fn closed(&self) -> Timestamp {
+        if self.is_witness() {
+            return Timestamp::ZERO;
+        }
+        let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
+        // Trap A.5-5.
+        let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
+        let in_doubt = in_doubt.filter(|_| !broken(Rule::SafeTimePrepared)).unwrap_or(Timestamp::MAX);
+        self.shown.min(installed).min(in_doubt)
     }
 
     /// The oldest timestamp that is drawn here and not shown yet.
