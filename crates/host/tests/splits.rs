@@ -5,7 +5,7 @@ use meridian_host::node::{Node, Options};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn put(database: &Arc<dyn Database>, writes: &[(&str, &str)]) {
     let begin = Begin { mode: Mode::ReadWrite, age: None };
@@ -74,4 +74,28 @@ fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
     drop(holder);
     put(&database, &[("z", "2")]); // Nobody waits there.
     assert_eq!(all(&database, NOW), ["a=2", "z=2"]);
+}
+
+/// What was split off is not known to the store then, until the log is read again up to the split. What its member has in the log meanwhile stays.
+#[test]
+fn a_node_that_lost_its_store_has_everything_in_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let node = Node::open(Options::alone().at(folder.path())).unwrap();
+        let database = node.database("meridian").unwrap();
+        put(&database, &[("a", "1"), ("z", "1")]);
+        block_on(node.split("meridian", Key::from("m"))).unwrap();
+        put(&database, &[("a", "2"), ("z", "2")]);
+        node.shutdown();
+    }
+    std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+    for life in 0..2 {
+        let node = Node::open(Options::alone().at(folder.path())).unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while node.status().shards.iter().filter(|shard| shard.database == "meridian").count() < 2 {
+            assert!(Instant::now() < until, "life {life}: {:?}", node.status());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(all(&node.database("meridian").unwrap(), NOW), ["a=2", "z=2"], "life {life}");
+    }
 }
