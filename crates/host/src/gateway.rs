@@ -128,7 +128,8 @@ impl Site for Local {
     }
 
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
-        if let Some(leader) = leader.or_else(|| self.0.node_after(asked.node)) {
+        let next = || self.0.node_after(asked.node).filter(|_| self.0.leader(asked.shard) == asked.node);
+        if let Some(leader) = leader.or_else(next) {
             self.0.ask_next(asked.shard, leader);
         }
     }

@@ -219,6 +219,7 @@ impl Inbox {
         };
         let sessions = gateway.site().sessions();
         match (to.role, message) {
+            (Role::Replica, Message::Leads) => sessions.ask_next(to.shard, from.node),
             (Role::Replica, message) => {
                 if let Some(member) = sessions.member(to.shard) {
                     return member.post(Input::Message(from, message));

@@ -15,6 +15,14 @@ pub enum Rule {
     CeilingNotAgreed,
     /// A snapshot is served although a transaction that is prepared below it may have written into it (Trap A.5-5).
     SafeTimePrepared,
+    /// Something prepared that may be committed already is not reckoned with when the newest commit of a range is looked for (Trap A.5-6).
+    LastTsPrepared,
+    /// Nor is what is installed above commits that are not visible yet.
+    LastTsLate,
+    /// Of what shards say of the timestamp at which they are to be read, the least is taken (§4.2.2).
+    NegotiatedLeast,
+    /// The horizon follows what is closed now, however old the newest commit is that may be being read.
+    PresentNotRetained,
     /// A prepare record does not hold the locks of what was read (Trap A.5-8).
     PrepareWithoutReadLocks,
     /// A shard that was only read promises for ever, and nobody heeds it (Trap A.5-8).
@@ -101,11 +109,15 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 32] = [
+    pub const ALL: [Rule; 36] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
         Rule::SafeTimePrepared,
+        Rule::LastTsPrepared,
+        Rule::LastTsLate,
+        Rule::NegotiatedLeast,
+        Rule::PresentNotRetained,
         Rule::PrepareWithoutReadLocks,
         Rule::ReadVoteUnbounded,
         Rule::CommitBelowPrepare,

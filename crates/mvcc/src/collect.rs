@@ -20,6 +20,7 @@
 
 use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
 use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
 use std::collections::VecDeque;
 
 /// The name of the fact that holds a space's horizon.
@@ -65,6 +66,9 @@ impl Retained {
             self.closed.pop_front();
         }
         let oldest = self.closed.front().filter(|(seen, _)| *seen <= limit);
+        if broken(Rule::PresentNotRetained) {
+            return closed.min(Timestamp::end_of(limit));
+        }
         oldest.map_or(Timestamp::ZERO, |(_, then)| *then).min(closed).min(Timestamp::end_of(limit))
     }
 }

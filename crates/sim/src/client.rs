@@ -1,12 +1,12 @@
 //! How clients do what they want, and what they write down of it.
 
 use crate::site::Handle;
-use crate::workload::{OPENING, Plan, Step};
+use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};
 use meridian_mvcc::{Key, KeyRange, Value as Bytes};
 use meridian_txn::locking::Site;
-use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Outcome, Transaction};
+use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -24,6 +24,10 @@ pub struct Seen {
     pub why: Option<String>,
     /// It failed because an older one wanted what it had: no fault's doing.
     pub gave_way: bool,
+    /// It was of the present in its scope only, and read at this timestamp.
+    pub narrow: Option<Timestamp>,
+    /// It failed because what it wanted to read is older than what is kept.
+    pub too_old: bool,
 }
 
 pub fn stamp(at: Timestamp) -> Stamp {
@@ -64,6 +68,7 @@ pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen
         {
             let mut seen = seen.lock();
             seen.gave_way = matches!(why, Failure::Aborted(Conflict::Wounded { .. }));
+            seen.too_old = matches!(why, Failure::BelowHorizon { .. });
             seen.why = Some(why.to_string());
         }
         end(Status::Fail, None);
@@ -72,6 +77,7 @@ pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen
         Ok(transaction) => transaction,
         Err(why) => return fail(why),
     };
+    let narrow = said(&mut *transaction, &plan);
     for step in plan.steps {
         if let Err(why) = take(&mut *transaction, &desk, step, plan.rows, &seen).await {
             return fail(why);
@@ -85,10 +91,32 @@ pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen
     // Who only read is committed whatever is heard: that it has committed is said of what it saw.
     seen.lock().committing = true;
     match transaction.commit().await {
+        Outcome::Committed { at } if narrow => {
+            seen.lock().narrow = Some(at);
+            end(Status::Ok, None);
+        }
         Outcome::Committed { at } => end(Status::Ok, Some(at)),
         Outcome::Aborted { why } => fail(Failure::Aborted(why)),
         Outcome::Unknown => end(Status::Info, None),
     }
+}
+
+/// Says what a transaction of the present will read; true if that is of use.
+fn said(transaction: &mut dyn Transaction, plan: &Plan) -> bool {
+    if plan.mode != Mode::ReadOnly(ReadAt::Now) || plan.scope == Scope::Open {
+        return false;
+    }
+    let range = |step: &Step| match step {
+        Step::Read(name, _) => Some(KeyRange::point(key(name))),
+        Step::Scan(low, high, _) => Some(between(low, high)),
+        _ => None,
+    };
+    let hull = |all: KeyRange, one: KeyRange| KeyRange {
+        start: all.start.min(one.start),
+        end: all.end.zip(one.end).map(|(all, one)| all.max(one)),
+    };
+    let scope = plan.steps.iter().filter_map(range).reduce(hull);
+    scope.is_some_and(|scope| transaction.reads_only_in(&scope, plan.scope == Scope::Negotiated))
 }
 
 async fn read(transaction: &mut dyn Transaction, name: &str, lock: Lock) -> Result<Option<Bytes>, Failure> {

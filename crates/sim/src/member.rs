@@ -378,7 +378,13 @@ impl Life {
     }
 
     /// Moves versions from memory to the store, removes old ones, and lets the log go.
-    pub fn settle(&mut self, now_ns: u64, retention_ns: u64, checkpoint: bool, defect: Option<Defect>) -> Result<(), StoreError> {
+    pub fn settle(
+        &mut self,
+        now_ns: u64,
+        retention_ns: u64,
+        checkpoint: bool,
+        defect: Option<Defect>,
+    ) -> Result<(), StoreError> {
         for (shard, member) in &self.members {
             let space = &member.space;
             let settled = space.settle(SETTLE_BYTES).map(drop);

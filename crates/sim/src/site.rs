@@ -322,6 +322,7 @@ impl Site for Handle {
 
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
         let next = || self.0.nodes.iter().find(|node| **node > asked.node).or(self.0.nodes.first()).copied();
+        let next = || next().filter(|_| self.leader(asked.shard) == asked.node);
         if let Some(leader) = leader.or_else(next) {
             self.0.set_leader(asked.shard, leader);
         }

@@ -121,6 +121,15 @@ pub(crate) enum Step {
     InsertUnless(String, String, String, i64),
 }
 
+/// What a transaction says of what it will read (Spanner §4.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Open,
+    Said,
+    /// If it lies in several shards, they negotiate.
+    Negotiated,
+}
+
 /// A transaction to be tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -130,6 +139,8 @@ pub(crate) struct Plan {
     pub mark: Option<i64>,
     /// How many rows a scan asks for at once.
     pub rows: usize,
+    /// What is said of its scope.
+    pub scope: Scope,
     /// One statement and no transaction block around it.
     pub alone: bool,
     /// A change of the schema before it, in SQL.
@@ -226,9 +237,16 @@ impl Drawing<'_> {
 
     /// Draws a transaction.
     pub fn plan(&mut self, workload: Workload) -> Plan {
-        if workload == Workload::Mixed {
-            return self.mixed();
-        }
+        let plan = if workload == Workload::Mixed { self.mixed() } else { self.of(workload) };
+        let scope = match self.rng.random_range(0..4) {
+            0 => Scope::Said,
+            1 => Scope::Negotiated,
+            _ => Scope::Open,
+        };
+        Plan { scope, ..plan }
+    }
+
+    fn of(&mut self, workload: Workload) -> Plan {
         let reads = self.reader || self.rng.random_bool(0.2);
         let mode = match self.rng.random_range(0..10) {
             0 if reads && !self.past.is_empty() => self.of_the_past(),
@@ -245,7 +263,7 @@ impl Drawing<'_> {
         }
         let counts = matches!(workload, Workload::Bank | Workload::Counter | Workload::Monotonic);
         let mark = (counts && !reads).then(|| self.number());
-        Plan { mode, steps, mark, rows: 50, alone: false, schema: None, dawdles_ns: None }
+        Plan { mode, steps, mark, rows: 50, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None }
     }
 
     fn reading(&mut self, workload: Workload) -> Vec<Step> {
@@ -362,6 +380,6 @@ impl Drawing<'_> {
         if !self.hurries && self.rng.random_bool(0.02) {
             steps.push(Step::Think(3_000_000_000)); // Somebody who went for coffee with locks in hand.
         }
-        Plan { mode, steps, mark: None, rows: 2, alone: false, schema: None, dawdles_ns: None }
+        Plan { mode, steps, mark: None, rows: 2, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None }
     }
 }

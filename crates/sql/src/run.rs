@@ -219,8 +219,10 @@ impl Session {
     /// One attempt at a portal's next rows.
     async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
         let lock_timeout = self.settings.timeout("lock_timeout");
+        let negotiates = self.settings.is_on("spanner.negotiate_timestamps");
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
+        work.negotiates = negotiates;
         attempt(&self.engine, &self.facts, work, portal, max).await
     }
 
@@ -386,7 +388,7 @@ fn narrow(facts: &Facts, work: &mut Work, portal: &Portal, compiled: &Compiled) 
     }
     let scope = Scope { params: &portal.params, now_us: work.now_us(), session: facts };
     if let Some(range) = compiled.scope(&scope)?
-        && work.txn.reads_only_in(&range)
+        && work.txn.reads_only_in(&range, work.negotiates)
     {
         work.scope = work::Scope::Narrow;
         return Ok(true);

@@ -10,7 +10,7 @@ pub(crate) struct Settings {
     values: BTreeMap<String, String>,
 }
 
-pub(crate) const DEFAULTS: [(&str, &str); 25] = [
+pub(crate) const DEFAULTS: [(&str, &str); 26] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -31,6 +31,7 @@ pub(crate) const DEFAULTS: [(&str, &str); 25] = [
     ("server_version", "16.0"),
     ("server_version_num", "160000"),
     ("session_authorization", "root"),
+    ("spanner.negotiate_timestamps", "off"),
     ("spanner.read_only_staleness", "STRONG"),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
@@ -46,6 +47,18 @@ pub(crate) const FIXED: [&str; 6] = [
     "server_version",
     "server_version_num",
 ];
+
+/// How the names of settings begin that only this system has.
+const OWN: &str = "spanner.";
+
+/// What PostgreSQL takes for a switch.
+fn switch(folded: &str) -> Option<bool> {
+    match folded {
+        "on" | "true" | "yes" | "1" => Some(true),
+        "off" | "false" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
 
 impl Default for Settings {
     fn default() -> Self {
@@ -69,6 +82,11 @@ impl Settings {
     /// A setting that is a time; none when it is 0.
     pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
         self.get(name).and_then(duration).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.get(name) == Some("on")
     }
 
     /// Which state read-only transactions are to see; none: the present.
@@ -101,9 +119,19 @@ impl Settings {
                     "It is STRONG, MAX_STALENESS 10s, EXACT_STALENESS 10s, MIN_READ_TIMESTAMP or READ_TIMESTAMP and a time.",
                 );
             }
+            "spanner.negotiate_timestamps" if folded != "default" => {
+                let Some(on) = switch(&folded) else { return refused("It is on or off.") };
+                self.values.insert(name, if on { "on" } else { "off" }.into());
+                return Ok(());
+            }
             // Every level is accepted, and each runs as the strongest.
             "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
             _ => {}
+        }
+        if name.starts_with(OWN) && !self.values.contains_key(&name) {
+            let own = DEFAULTS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(OWN));
+            return Err(SqlError::new("42602", format!("invalid configuration parameter name \"{name}\""))
+                .hint(format!("There are {}.", own.collect::<Vec<_>>().join(" and "))));
         }
         if !self.values.contains_key(&name) && !name.contains('.') {
             // Unknown settings of PostgreSQL's own change nothing here; a misspelt one should not look accepted.
@@ -188,6 +216,13 @@ mod tests {
         let refused = settings.set("lock_timeout", "5 parsecs").expect_err("no duration");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
         settings.set("lock_timeout", "default").expect("it has one");
+        settings.set("spanner.negotiate_timestamps", "TRUE").expect("a switch");
+        assert!(settings.is_on("spanner.negotiate_timestamps"));
+        let refused = settings.set("spanner.negotiate_timestamps", "perhaps").expect_err("no switch");
+        assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
+        let misspelt = settings.set("spanner.negotiate", "on").expect_err("not one of ours");
+        assert!(misspelt.sqlstate == "42602" && misspelt.to_string().contains("invalid configuration"), "{misspelt}");
+        settings.set("theirs.anything", "x").expect("an extension's");
         assert_eq!(settings.timeout("lock_timeout"), None);
     }
 

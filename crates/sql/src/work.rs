@@ -50,6 +50,8 @@ pub(crate) struct Work {
     pub(crate) settled: bool,
     /// It is for one statement, which may say what it will read; it has said so, and nothing else is read in it.
     pub(crate) scope: Scope,
+    /// Where that lies in several shards, they are asked first at which timestamp it is to be read.
+    pub(crate) negotiates: bool,
     pub(crate) sequence: u64,
     pub(crate) savepoints: Vec<(String, Savepoint)>,
     pub(crate) journal: Vec<Step>,
@@ -72,6 +74,7 @@ impl Work {
             exact: false,
             settled: false,
             scope: Scope::Open,
+            negotiates: false,
             sequence: 0,
             savepoints: Vec::new(),
             journal: Vec::new(),

@@ -16,8 +16,8 @@
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{
-    Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Retained, Snapshot, SpaceId, Store, StoreError, StoredVersion,
-    Value, Version, Write, horizon, local,
+    Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Retained, Snapshot, SpaceId, Store, StoreError,
+    StoredVersion, Value, Version, Write, horizon, local,
 };
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;

@@ -324,7 +324,7 @@ fn the_future_is_not_promised() {
         reverse: false,
         limit_rows: 1,
         versions: false,
-        alone: false,
+        scope: None,
     };
     assert_eq!(node.ask(1, 1, None, snapshot(Timestamp::MAX)), [Reply::Unknown { id: 1 }]);
     let past = Timestamp::end_of(node.now);
@@ -345,7 +345,7 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
         1,
         1,
         None,
-        Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1, versions: false, alone: false },
+        Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1, versions: false, scope: None },
     );
     node.disk.clear(); // the store is checkpointed and the log let go
     node.boot(node.now - 500 * MS, node.applied);

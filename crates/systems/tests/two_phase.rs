@@ -362,7 +362,7 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     let at = Some(Timestamp::end_of(world.now));
     let snapshot = |key: &str| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false, alone: false }
+        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false, scope: None }
     };
     world.ask(1, 2, 1, None, snapshot("y"));
     world.ask(1, 3, 1, None, snapshot("z"));

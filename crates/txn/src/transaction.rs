@@ -242,9 +242,10 @@ pub trait Transaction: Send {
     /// From now on chunks tell when each row was committed. Protocols that do not tell leave it out.
     fn show_versions(&mut self) {}
     /// All that it will read lies in this range: its scope (Spanner §4.2.2). To be said before it reads. True if it is of use: then the transaction is of
-    /// the present in the scope only, and nothing else may be read in it.
-    fn reads_only_in(&mut self, scope: &KeyRange) -> bool {
-        let _ = scope;
+    /// the present in the scope only, and nothing else may be read in it. A scope in several shards is of use to who negotiates: a round of questions first,
+    /// and no waiting for what commits meanwhile.
+    fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
+        let _ = (scope, negotiates);
         false
     }
     /// What comes next was planned for this version of a table's schema: it reads nothing, and commits nothing, where a later one holds. Of several versions

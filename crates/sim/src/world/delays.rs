@@ -2,7 +2,7 @@
 
 use super::{Event, MS, S, Whom, World};
 use crate::client;
-use crate::workload::{Plan, Step};
+use crate::workload::{Plan, Scope, Step};
 use crate::{Faults, Options};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
@@ -130,7 +130,16 @@ impl World {
 
     /// Runs one transaction at a node, and says what it waited for.
     fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
-        let plan = Plan { mode, steps, mark: None, rows: 10, alone: false, schema: None, dawdles_ns: None };
+        let plan = Plan {
+            mode,
+            steps,
+            mark: None,
+            rows: 10,
+            scope: Scope::Open,
+            alone: false,
+            schema: None,
+            dawdles_ns: None,
+        };
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
         let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
         let (seen, began) = (Arc::default(), self.now());

@@ -78,6 +78,7 @@ impl World {
             (Role::Coordinator(number), Message::Answer(reply)) => {
                 self.with_desk(node, |desk| desk.0.hear(number, reply))
             }
+            (_, Message::Leads) => life.desk.set_leader(to.shard, from.node),
             (_, message) => {
                 self.invite(node, to.shard, &message);
                 self.deliver(node, from, to.shard, message);
@@ -99,7 +100,13 @@ impl World {
     /// Tells what coordinators and leaders say to one another; what members say among themselves is too much for a reader.
     pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &Message) {
         match (role, message) {
-            (_, Message::Ask(Request { ask: Ask::KeepAlive, .. }) | Message::Group(_) | Message::Shown(_)) => {}
+            (
+                _,
+                Message::Ask(Request { ask: Ask::KeepAlive, .. })
+                | Message::Group(_)
+                | Message::Shown(_)
+                | Message::Leads,
+            ) => {}
             (_, Message::Between(between)) => self.tell(|| format!("{me} hears from {from}: {between:?}")),
             (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => self.tell(|| {
                 let what = match ask {
@@ -112,6 +119,7 @@ impl World {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
                     Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
+                    Ask::LastTs { range } => format!("asks for the newest commit in {range:?}"),
                     Ask::Members(members) => format!("wants {members:?}"),
                     Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
                     Ask::Withdraw => "wants nothing any more".to_owned(),

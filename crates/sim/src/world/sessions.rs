@@ -1,6 +1,6 @@
 //! Clients and the coordinators that they speak with.
 
-use super::{Event, MS, Ready, S, World};
+use super::{Event, HISTORY, MS, Ready, S, World};
 use crate::client;
 use crate::client::Seen;
 use crate::member;
@@ -147,6 +147,14 @@ impl World {
         let seen = std::mem::take(&mut *there.seen.lock());
         let unknown = if seen.committing { Status::Info } else { Status::Fail };
         let (status, at) = seen.ended.unwrap_or((unknown, None));
+        // Whoever reads the present may do so for as long as versions are kept. A copy has none; and who believes lies knows no present.
+        let (start, mode) = (there.start, there.mode);
+        let soon = self.now() - start < HISTORY / 2;
+        let keeps = !self.struck.contains_key("whole copy") && !self.options.deceives();
+        if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
+            self.fail(format!("client {client} cannot read the present: {:?}", seen.why));
+        }
+        let there = &mut self.clients[client];
         if let Some(why) = seen.why {
             *self.failures.entry(why).or_default() += 1;
         }
@@ -178,6 +186,7 @@ impl World {
             }
             return self.push(0, None, Event::Begin(client)); // Closed loop: nothing is kept of it, and nobody rests.
         }
+        self.past.extend(seen.narrow.map(|at| (at, seen.ops.clone())));
         match mode {
             _ if seen.ops.is_empty() => {}
             Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => self.past.push((at, seen.ops)),

@@ -4,7 +4,7 @@ use super::{Event, MS, S, World};
 use crate::faults::Fault;
 use crate::profile::Costs;
 use crate::scene::{Incident, Scene, Work};
-use crate::workload::{Plan, Step};
+use crate::workload::{Plan, Scope, Step};
 use crate::world::processor::Price;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
@@ -161,7 +161,7 @@ impl World {
         self.start(
             client,
             node,
-            Plan { mode, steps, mark: None, rows: 1, alone: false, schema: None, dawdles_ns: None },
+            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None },
         );
     }
 

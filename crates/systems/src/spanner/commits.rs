@@ -257,9 +257,10 @@ impl Replica {
             let verdicts = self.locks.release(transaction);
             self.judge(now, verdicts, out);
         }
-        if self.late > self.visible && self.oldest_in_flight().is_none_or(|oldest| oldest > self.late) {
-            self.visible = self.late;
-        }
+        let oldest = self.oldest_in_flight().unwrap_or(Timestamp::MAX);
+        let follows = self.late.iter().map(|late| late.at).filter(|at| *at < oldest).max();
+        self.visible = self.visible.max(follows.unwrap_or_default());
+        self.late.retain(|late| late.at > self.visible);
         let reader_passes = self.release_readers(now, out);
         self.hand_over_when_drained(now, out);
         let inherited = self.agreed.max(self.ceiling);
@@ -268,7 +269,9 @@ impl Replica {
             step!("leader: begins to serve");
             self.serving = true;
             self.visible = self.agreed;
+            self.late.clear();
             self.take_up_prepared(now);
+            self.say_who_leads(out);
         }
         if self.group.is_leader() && !self.serving {
             sometimes!("a new leader waits until what it inherited has passed");
@@ -309,7 +312,7 @@ impl Replica {
             out.arm(Timer::Idle, now.boot_ns + LockTable::IDLE_NS / 2);
         }
         // What is prepared may be committed already, elsewhere: the newest commit here is not all that was acknowledged.
-        let all = self.prepared.is_empty() && self.late <= self.visible;
+        let all = self.prepared.is_empty() && self.late.is_empty();
         let lease = self.group.lease().filter(|_| self.serving && all).map_or(0, |lease| lease.granted_until);
         self.shown = self.shown.max(self.visible);
         if self.serving && self.shown > self.told && !self.telling && self.group.peers().next().is_some() {

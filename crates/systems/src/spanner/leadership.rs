@@ -10,7 +10,7 @@
 //!
 //! **Departure.** The papers place leaders by hand or by their directories' preference (Spanner §2.2.1).
 
-use super::replica::{Replica, Timer};
+use super::replica::{Effect, Message, Replica, Timer};
 use meridian_clock::Reading;
 use meridian_machine::{NodeId, Outbox, sometimes};
 use std::collections::BTreeMap;
@@ -47,6 +47,14 @@ impl Workload {
 }
 
 impl Replica {
+    /// This leader begins to serve: the sessions of all nodes, its own too, need not look for it.
+    pub(super) fn say_who_leads(&self, out: &mut Outbox<Replica>) {
+        for node in self.nodes.iter().filter(|node| **node != self.me) {
+            out.send(self.seat(*node, self.shard), Message::Leads);
+        }
+        out.act(Effect::Leader(Some(self.me)));
+    }
+
     /// Somebody asks.
     pub(super) fn count(&mut self, now: Reading, node: NodeId, questions: u64, out: &mut Outbox<Replica>) {
         *self.workload.asked.entry(node).or_default() += questions;

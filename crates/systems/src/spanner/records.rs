@@ -134,8 +134,14 @@ impl Prepared {
 
     /// Whether it writes into a range.
     pub fn writes_into(&self, range: &KeyRange) -> bool {
-        self.writes.iter().any(|write| range.contains(&write.key))
+        any_within(&self.writes, |write| &write.key, range)
     }
+}
+
+/// Whether any of what is sorted by key lies in a range.
+pub(super) fn any_within<T>(sorted: &[T], key: impl Fn(&T) -> &Key, range: &KeyRange) -> bool {
+    let first = sorted.partition_point(|one| *key(one) < range.start);
+    sorted.get(first).is_some_and(|one| range.contains(key(one)))
 }
 
 /// A commit that was decided here and that participants have to be told of.

@@ -35,6 +35,9 @@ pub enum Message {
     /// Between the leaders of a transaction's shards.
     #[n(4)]
     Between(#[n(0)] Between),
+    /// To the sessions of a node, whether it has a member or not: who says this begins to serve, and is to be asked from now on.
+    #[n(5)]
+    Leads,
 }
 
 /// What a replica waits for.
@@ -193,6 +196,15 @@ pub(super) struct Passing {
     pub(super) votes: Option<Collected>,
 }
 
+/// An outcome that is installed before what lies below it.
+pub(super) struct Late {
+    pub(super) at: Timestamp,
+    /// What it wrote, sorted.
+    pub(super) keys: Vec<Key>,
+    /// It changed a schema: everything here is another since.
+    pub(super) schema: bool,
+}
+
 /// How many outcomes are remembered for requests that are repeated.
 const OUTCOMES: usize = 10_000;
 /// Attempts that are remembered although they hold nothing here.
@@ -260,8 +272,8 @@ pub struct Replica {
     pub(super) ceiling: Timestamp,
     /// The newest commit that may be shown: nothing at or below it will appear any more, but for what is prepared.
     pub(super) visible: Timestamp,
-    /// The newest outcome that was installed. It may be above commits that are not visible yet.
-    pub(super) late: Timestamp,
+    /// Outcomes that are installed, above commits that are not visible yet.
+    pub(super) late: Vec<Late>,
     /// Everything at or below was shown by some leader, as far as this member has heard; and what of that it has told the others.
     pub(super) shown: Timestamp,
     pub(super) told: Timestamp,
@@ -396,7 +408,7 @@ impl Replica {
             agreed,
             ceiling: Timestamp::ZERO,
             visible: Timestamp::ZERO,
-            late: Timestamp::ZERO,
+            late: Vec::new(),
             shown: Timestamp::ZERO,
             told: Timestamp::ZERO,
             telling: false,
@@ -593,7 +605,7 @@ impl Machine for Replica {
             Message::Ask(request) => self.on_ask(now, from, request, out),
             Message::Between(between) => self.on_between(now, from, between, out),
             Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
-            Message::Shown(_) | Message::Answer(_) => return, // Not for this member.
+            Message::Shown(_) | Message::Answer(_) | Message::Leads => return, // Not for this member.
         }
         self.finish(now, out);
     }

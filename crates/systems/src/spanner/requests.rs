@@ -26,7 +26,9 @@ impl Replica {
             self.count(now, from.node, 1, out);
         }
         match &request.ask {
-            Ask::Read { range, .. } | Ask::Snapshot { range, .. } if !self.bounds.contains_range(range) => {
+            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range }
+                if !self.bounds.contains_range(range) =>
+            {
                 self.say_moved(from, &request, out);
             }
             Ask::Read { .. } if self.parks(from, &request) || self.holds_back(now, from, &request, out) => {}
@@ -49,6 +51,7 @@ impl Replica {
                 self.live.remove(&transaction);
             }
             Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
+            Ask::LastTs { range } => self.on_last_ts(now, from, id, range, out),
             Ask::Split { .. } => self.on_split(now, from, &request, out),
             Ask::Members { .. } => self.on_members(now, from, &request, out),
             Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
@@ -229,7 +232,7 @@ impl Replica {
 
     /// The timestamp of what stands here now, at or above everything that was acknowledged anywhere; if it can be had for nothing.
     fn as_of(&mut self, now: Reading) -> Option<Timestamp> {
-        let shown = self.visible.max(self.late);
+        let shown = self.late.iter().map(|late| late.at).fold(self.visible, Timestamp::max);
         if self.bounds == KeyRange::all() {
             return Some(shown);
         }

@@ -11,7 +11,9 @@
 
 use super::Agreed;
 use super::commits::LEASE_SOON_NS;
+use super::records::any_within;
 use super::replica::{Effect, Message, Replica, Serve};
+use super::two_phase::InDoubt;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, sometimes, step};
@@ -33,7 +35,7 @@ pub(super) struct Snapshot {
 impl Replica {
     /// Somebody wants to read a snapshot.
     pub(super) fn on_snapshot(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
-        let Ask::Snapshot { at, alone, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
+        let Ask::Snapshot { at, scope, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
         let same = |snapshot: &&mut Snapshot| {
             snapshot.request.transaction == request.transaction && snapshot.request.ask == request.ask
         };
@@ -41,17 +43,45 @@ impl Replica {
             (waiting.from, waiting.request.id) = (from, request.id);
             return out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
         }
-        // The newest commit is as good as now, unless another shard knows of a newer one, or something is prepared here that may have been committed
-        // already (Trap A.5-6).
-        let whole = *alone || self.bounds == KeyRange::all();
-        let alone = whole && self.prepared.is_empty() && self.late <= self.visible;
-        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
-        let at = at.unwrap_or(if alone { self.newest() } else { present.max(self.visible) });
+        // The newest commit is as good as now, unless another shard knows of a newer one.
+        let all = KeyRange::all();
+        let scope = scope.as_ref().unwrap_or(&all);
+        let alone = self.bounds.contains_range(scope);
+        let at = at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
         if at.nanos > now.interval.latest + FUTURE_NS && at > self.visible {
             // To promise the future would push every commit's timestamp, and its wait, out to there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }
         self.snapshots.push(Snapshot { at, from, request });
+    }
+
+    /// At or above everything that was acknowledged anywhere.
+    fn present(&self, now: Reading) -> Timestamp {
+        self.visible.max(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO })
+    }
+
+    /// LastTS of a range (§4.2.2, §4.2.4): at or above everything that was acknowledged and wrote into it. Where something prepared may have been committed
+    /// already, elsewhere, that is only the present (Trap A.5-6).
+    fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
+        let in_doubt = |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
+        if !broken(Rule::LastTsPrepared) && self.prepared.values().any(in_doubt) {
+            return self.present(now);
+        }
+        if !self.prepared.is_empty() {
+            sometimes!("what is prepared writes into other keys than are read");
+        }
+        let late = self.late.iter().filter(|late| late.schema || any_within(&late.keys, |key| key, range));
+        late.map(|late| late.at).filter(|_| !broken(Rule::LastTsLate)).fold(self.newest(), Timestamp::max)
+    }
+
+    /// Somebody who reads in several shards asks each for it, and reads all of them at the latest (§4.2.2).
+    pub(super) fn on_last_ts(&self, now: Reading, from: Address, id: u64, range: &KeyRange, out: &mut Outbox<Replica>) {
+        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
+        if now.interval.latest >= until {
+            return out.send(from, Message::Answer(Reply::Unknown { id }));
+        }
+        let at = self.last_ts(now, range);
+        out.send_before(until, from, Message::Answer(Reply::LastTs { id, at }));
     }
 
     /// As good as now for who reads nothing but this shard: the newest commit; later, what is closed since. Where nobody writes, the newest commit
@@ -87,7 +117,8 @@ impl Replica {
 
     /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the future.
     pub(super) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
-        if at <= self.visible.max(self.floor) {
+        // Below an entry that is agreed nobody issues any more.
+        if at <= self.visible.max(self.floor).max(self.agreed) {
             return true;
         }
         if at.nanos > now.interval.latest {

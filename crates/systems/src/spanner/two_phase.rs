@@ -9,7 +9,7 @@
 //! 5. An older transaction that waits for a prepared one has its coordinator told; while votes are outstanding it is aborted (Trap A.5-10).
 
 use super::records::{Decision, Prepared};
-use super::replica::{Message, Pending, Replica};
+use super::replica::{Late, Message, Pending, Replica};
 use super::schemas::Registered;
 use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
@@ -401,6 +401,7 @@ impl Replica {
     ) -> Option<(Timestamp, Vec<Write>)> {
         let InDoubt { record, told_by, .. } = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
         step!("participant: the outcome is agreed");
+        let keys = record.writes.iter().map(|write| write.key.clone()).collect();
         let mut writes = if at.is_some() { record.writes } else { Vec::new() };
         if let (Some(at), Some((_, versions))) = (at, &record.changes) {
             writes.extend(self.on_schemas_agreed(at, versions));
@@ -413,7 +414,7 @@ impl Replica {
         self.live.remove(&who);
         if let Some(at) = at {
             self.agreed = self.agreed.max(at);
-            self.late = self.late.max(at);
+            self.late.push(Late { at, keys, schema: record.changes.is_some() });
             self.issuer.observe(at);
         }
         // Nobody issues the last of a nanosecond.

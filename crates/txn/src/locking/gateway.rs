@@ -21,7 +21,9 @@ use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaHistory, SchemaVersion, Timings, Transaction,
 };
+use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
 use std::collections::BTreeMap;
@@ -65,6 +67,8 @@ impl<S: Site> Gateway<S> {
             began,
             local: None,
             alone: None,
+            scope: KeyRange::default(),
+            negotiating: None,
             answered: false,
             read_at,
             questions: AtomicU64::new(0),
@@ -153,6 +157,10 @@ pub(super) struct Session<S: Site> {
     local: Option<ShardId>,
     /// All that it reads is a range that lies in this shard, whose newest commit is as good as the present.
     alone: Option<ShardId>,
+    /// That range.
+    scope: KeyRange,
+    /// All that it reads is this range, which lies in several shards: they are asked at which timestamp it is to be read.
+    negotiating: Option<KeyRange>,
     /// It has read something.
     answered: bool,
     questions: AtomicU64,
@@ -262,6 +270,9 @@ impl<S: Site> Session<S> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
+        if let Some(scope) = self.negotiating.take() {
+            self.read_at = Some(self.negotiate(scope).await);
+        }
         let mut until = self.boot_ns() + PATIENCE_NS;
         loop {
             let (shard, bounds) =
@@ -297,6 +308,52 @@ impl<S: Site> Session<S> {
                 }
             }
         }
+    }
+
+    /// The timestamp at which a range is to be read that lies in several shards (§4.2.2): the latest of what their leaders say of it. Where one does not say
+    /// it is the present, which needs no negotiation.
+    async fn negotiate(&mut self, scope: KeyRange) -> Timestamp {
+        let site = Arc::clone(&self.site);
+        let (mut questions, mut left) = (Vec::new(), Some(scope));
+        while let Some(range) = left {
+            let (shard, bounds) = site.route(&range.start);
+            let seat = Seat { shard, node: site.leader(shard) };
+            questions.push((seat, self.request(None, Ask::LastTs { range: range.common(&bounds) })));
+            left = if bounds.reaches(&range) {
+                None
+            } else {
+                bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
+            };
+        }
+        let until = self.boot_ns() + ONE_TRY_NS;
+        let ask = |(seat, request): (Seat, Request)| {
+            let site = &*site;
+            async move {
+                let heard = if site.reaches(seat.node) { site.ask(seat, request, until).await } else { None };
+                match heard {
+                    Some(Heard::Reply(Reply::LastTs { at, .. })) => Some(at),
+                    Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                        site.heard_of_leader(seat, leader.map(NodeId));
+                        None
+                    }
+                    Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => {
+                        site.learn_route(&from, from.clone(), other);
+                        None
+                    }
+                    _ => None,
+                }
+            }
+        };
+        let said: Option<Vec<Timestamp>> = join_all(questions.into_iter().map(ask)).await.into_iter().collect();
+        if said.is_some() {
+            sometimes!("shards negotiate at which timestamp they are read");
+        }
+        let said = if broken(Rule::NegotiatedLeast) {
+            said.and_then(|said| said.into_iter().min())
+        } else {
+            said.and_then(|said| said.into_iter().max())
+        };
+        said.unwrap_or(Timestamp { nanos: site.now().interval.latest, ..Timestamp::ZERO })
     }
 
     /// Reads a chunk at the leader, under a lock or at a snapshot.
@@ -337,8 +394,8 @@ impl<S: Site> Session<S> {
             let ask = match self.mode {
                 Mode::ReadWrite => self.lock_question(range.clone(), lock, reverse, limit_rows, part.footing.is_none()),
                 Mode::ReadOnly(_) => {
-                    let (at, alone) = (self.read_at, self.alone.is_some());
-                    Ask::Snapshot { at, range: range.clone(), reverse, limit_rows, versions, alone }
+                    let (at, scope) = (self.read_at, self.alone.map(|_| self.scope.clone()));
+                    Ask::Snapshot { at, range: range.clone(), reverse, limit_rows, versions, scope }
                 }
             };
             let request = self.request(part.footing, ask);
@@ -641,20 +698,27 @@ impl<S: Site> Transaction for Session<S> {
         self.writes.put(key, value)
     }
 
-    fn reads_only_in(&mut self, scope: &KeyRange) -> bool {
+    fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
         let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
         if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.site.has_one_shard() {
             return false;
         }
         let (shard, bounds) = self.site.route(&scope.start);
-        if scope.is_empty() || !bounds.contains_range(scope) {
+        if scope.is_empty() {
             return false;
+        }
+        if !bounds.contains_range(scope) {
+            if negotiates {
+                (self.negotiating, self.read_at, self.local, self.fits) = (Some(scope.clone()), None, None, None);
+            }
+            return negotiates;
         }
         sometimes!("a snapshot of one shard of several is its newest commit");
         let slot = self.site.readable(shard);
         // Sampled after the slot was loaded: a lease that holds now held then.
         let leads = self.site.now().interval.latest < slot.until;
-        (self.alone, self.read_at, self.local, self.fits) = (Some(shard), leads.then_some(slot.through), None, None);
+        (self.alone, self.scope) = (Some(shard), scope.clone());
+        (self.read_at, self.local, self.fits) = (leads.then_some(slot.through), None, None);
         true
     }
 

@@ -118,10 +118,9 @@ pub enum Ask {
         #[n(4)]
         #[cbor(default)]
         versions: bool,
-        /// The transaction reads nowhere else (§4.1.4).
+        /// The transaction reads nowhere else (§4.1.4), as far as it has said.
         #[n(5)]
-        #[cbor(default)]
-        alone: bool,
+        scope: Option<KeyRange>,
     },
     /// The attempt lives on; not answered.
     #[n(4)]
@@ -155,6 +154,13 @@ pub enum Ask {
     /// These are to be the members of the shard's group. Asked again until it is done, or refused.
     #[n(8)]
     Members(#[n(0)] Members),
+    /// The timestamp of the newest commit that wrote into a range, or a later one at which it can be read as of now (§4.2.2).
+    #[n(9)]
+    LastTs {
+        /// What is to be read.
+        #[n(0)]
+        range: KeyRange,
+    },
 }
 
 /// Who is to be in a group.
@@ -311,6 +317,16 @@ pub enum Reply {
         #[n(1)]
         why: String,
     },
+    /// Everything that was acknowledged and wrote into the range lies at or below.
+    #[n(12)]
+    LastTs {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// The timestamp.
+        #[n(1)]
+        at: Timestamp,
+    },
     /// These keys are another shard's.
     #[n(9)]
     Moved {
@@ -337,6 +353,7 @@ impl Reply {
             | Reply::Broken { id, .. }
             | Reply::Prepared { id }
             | Reply::Refused { id, .. }
+            | Reply::LastTs { id, .. }
             | Reply::Moved { id, .. } => *id,
             Reply::Wounded { .. } => 0,
         }

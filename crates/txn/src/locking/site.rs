@@ -86,7 +86,7 @@ pub trait Site: Send + Sync + 'static {
 
     /// Whom to ask, as far as is known.
     fn leader(&self, shard: ShardId) -> NodeId;
-    /// Somebody said who leads; nobody knowing, the next member is tried.
+    /// Somebody said who leads. Nobody knowing, the next node is tried, unless it is known already that another than the asked one leads.
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>);
     /// Whether a node can be asked, and can answer.
     fn reaches(&self, node: NodeId) -> bool;
