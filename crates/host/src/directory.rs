@@ -244,8 +244,17 @@ impl Directory {
         if removed.is_some_and(|removed| removed >= since.0) {
             return Ok(());
         }
-        tracing::info!(database = id.0, shard = shard.0, %since, "becomes a member of a shard");
         let _alone = self.bearing.lock();
+        let key = MachineKey { database: id.0, shard: shard.0 };
+        if self.records.lock().contains_key(&key) {
+            if since == Index(0) {
+                return Ok(()); // It has been one since the shard's birth, of which it will read in its parent's log.
+            }
+            // What the log has is of an earlier stay, which has ended.
+            self.records.lock().remove(&key);
+            self.here.plumbing.journal.forget(key);
+        }
+        tracing::info!(database = id.0, shard = shard.0, %since, "becomes a member of a shard");
         self.bear(gateway.site().sessions(), (shard, keys_untold(shard)), Origin::Invited, false, None)
     }
 

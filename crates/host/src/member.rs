@@ -145,11 +145,11 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
     let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
     let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
-    if origin == Origin::Invited {
+    if origin == Origin::Invited && restored.gap().is_none() {
         space.begin_empty()?;
     }
     if !origin.stands(me, removed, &restored, &kept) {
-        return Ok(Begun { member: None, removed: removed.is_some(), left });
+        return Ok(Begun { member: None, removed: Origin::has_ended(me, removed, &kept), left });
     }
     let alone = nodes.len() == 1;
     let mut config = Config::new(me, nodes, sessions.database(), ShardId(key.shard));

@@ -21,8 +21,6 @@ pub enum Rule {
     LastTsLate,
     /// Of what shards say of the timestamp at which they are to be read, the least is taken (§4.2.2).
     NegotiatedLeast,
-    /// The horizon follows what is closed now, however old the newest commit is that may be being read.
-    PresentNotRetained,
     /// A prepare record does not hold the locks of what was read (Trap A.5-8).
     PrepareWithoutReadLocks,
     /// A shard that was only read promises for ever, and nobody heeds it (Trap A.5-8).
@@ -109,7 +107,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 36] = [
+    pub const ALL: [Rule; 35] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -117,7 +115,6 @@ impl Rule {
         Rule::LastTsPrepared,
         Rule::LastTsLate,
         Rule::NegotiatedLeast,
-        Rule::PresentNotRetained,
         Rule::PrepareWithoutReadLocks,
         Rule::ReadVoteUnbounded,
         Rule::CommitBelowPrepare,

@@ -20,7 +20,6 @@
 
 use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
 use std::collections::VecDeque;
 
 /// The name of the fact that holds a space's horizon.
@@ -48,7 +47,7 @@ impl Retained {
     /// A horizon moves so many times in a retention, mostly.
     pub const STEPS: u64 = 16;
 
-    /// Of a space that was complete up to a timestamp when that was now.
+    /// Of a space of whose past nothing else is known: what is complete is taken to have been closed when it was now.
     pub fn since(complete: Timestamp) -> Self {
         Retained { closed: [(complete.nanos, complete)].into() }
     }
@@ -58,6 +57,9 @@ impl Retained {
         let due = |(seen, known): &(u64, Timestamp)| {
             closed > *known && now_ns >= seen.saturating_add(retention_ns / Self::STEPS)
         };
+        if let Some((seen, _)) = self.closed.back_mut() {
+            *seen = now_ns.min(*seen); // A clock that was ahead holds nothing back.
+        }
         if self.closed.back().is_none_or(due) {
             self.closed.push_back((now_ns, closed));
         }
@@ -66,9 +68,6 @@ impl Retained {
             self.closed.pop_front();
         }
         let oldest = self.closed.front().filter(|(seen, _)| *seen <= limit);
-        if broken(Rule::PresentNotRetained) {
-            return closed.min(Timestamp::end_of(limit));
-        }
         oldest.map_or(Timestamp::ZERO, |(_, then)| *then).min(closed).min(Timestamp::end_of(limit))
     }
 }

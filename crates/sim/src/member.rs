@@ -219,12 +219,12 @@ impl Life {
         let kept = kept(&space, shard, extent.at)?;
         let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
         let left = space.left()?;
-        if origin == Origin::Invited {
+        if origin == Origin::Invited && restored.gap().is_none() {
             space.begin_empty()?;
         }
         if !origin.stands(birth.me, removed, &restored, &kept) {
             // What it voted and promised is not forgotten: its parent's copy may yet say that it was born.
-            if removed.is_some() && self.records.remove(&shard).is_some() {
+            if Origin::has_ended(birth.me, removed, &kept) && self.records.remove(&shard).is_some() {
                 self.forgotten.push(shard);
             }
             return self.bear_left(left);
@@ -282,6 +282,14 @@ impl Life {
         }
         if !self.invitations.heeds(shard, since) {
             return Ok(false);
+        }
+        if self.records.contains_key(&shard) {
+            if since == Index(0) {
+                return Ok(false); // It has been one since the shard's birth, of which it will read in its parent's log.
+            }
+            // What the log has is of an earlier stay, which has ended.
+            self.records.remove(&shard);
+            self.forgotten.push(shard);
         }
         self.bear(shard, keys_untold(shard), Origin::Invited, false)?;
         Ok(true)

@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 /// What coordinators want of the world.
 pub enum Wish {
     /// Say this to a shard's member.
-    Ask(Seat, Request),
+    Ask(Seat, Box<Request>),
     /// Let go of who waits here when the boot clock shows this.
     Alarm(u64, Key),
 }
@@ -114,7 +114,7 @@ impl Desk {
         let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
         for ((_, seat), (transaction, age)) in holding {
             let request = Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive, planned: Vec::new() };
-            state.wishes.push(Wish::Ask(seat, request));
+            state.wishes.push(Wish::Ask(seat, Box::new(request)));
         }
     }
 
@@ -346,7 +346,7 @@ impl Site for Handle {
     fn tell(&self, seat: Seat, request: Request) {
         let mut state = self.0.state.lock();
         if !state.closed {
-            state.wishes.push(Wish::Ask(seat, request));
+            state.wishes.push(Wish::Ask(seat, Box::new(request)));
         }
     }
 

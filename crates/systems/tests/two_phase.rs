@@ -325,6 +325,16 @@ fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding()
     assert_eq!(world.groups[1].installed, []);
 }
 
+/// Random worlds meet it once in a hundred.
+#[test]
+fn that_a_prepared_transaction_is_not_wounded_is_noticed() {
+    let broken = std::thread::spawn(|| {
+        plant(Some(Rule::WoundNotForwarded), true);
+        an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding();
+    });
+    assert!(broken.join().is_err());
+}
+
 /// Trap A.5-8, the cheaper way: no record, and a bound below which the commit has to stay.
 #[test]
 fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
@@ -374,6 +384,51 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     world.commit(1, here, &["a"]);
     world.talk();
     assert_eq!(rows(&world), 2);
+}
+
+/// §4.2.2, §4.2.4: what is prepared holds back a reader of the present only where it writes, and an outcome that is installed is waited for until it may be
+/// shown: it may have been acknowledged already.
+#[test]
+fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
+    let mut world = World::new();
+    let newest = |key: &str| {
+        let range = KeyRange::point(Key::from(key));
+        let scope = Some(range.clone());
+        Ask::Snapshot { at: None, range, reverse: false, limit_rows: 1, versions: false, scope }
+    };
+    let shown = |said: Vec<Reply>| {
+        said.iter().find_map(|said| if let Reply::Rows { at, .. } = said { Some(*at) } else { None })
+    };
+    let there = world.read(1, 1, "z", Lock::Exclusive);
+    world.prepare(1, there, &["z"]);
+    world.pass(20 * MS);
+    let before = shown(world.ask(1, 2, 1, None, newest("x"))).expect("x is nobody's");
+    assert_eq!(shown(world.ask(1, 3, 1, None, newest("z"))), None, "z may be written");
+    world.ask(1, 3, 2, None, Ask::Withdraw);
+    // Another key is in commit wait, when the coordinator says that the first was committed above it. Its clock is ahead, and so it has said that to others, too.
+    assert_eq!(world.write(4, "y"), [], "in commit wait");
+    let decided = Timestamp { nanos: world.now + EPSILON + MS, ..Timestamp::ZERO };
+    let between = Between::Decided { transaction: transaction(1), at: Some(decided) };
+    world.step(1, |replica, now, out| replica.on_message(now, member(ShardId(0)), Message::Between(between), out));
+    assert_eq!(world.groups[1].installed.last(), Some(&(decided, vec!["z".to_owned()])));
+    assert_eq!(shown(world.ask(1, 5, 1, None, newest("x"))), Some(before), "x is nobody's still");
+    let asked = world.heard.len();
+    assert_eq!(shown(world.ask(1, 6, 1, None, newest("z"))), None, "it waits for what lies below");
+    let said = |world: &World| world.heard[asked..].iter().map(|(_, reply)| reply.clone()).collect();
+    world.pass(3 * EPSILON);
+    assert_eq!(shown(said(&world)), Some(decided));
+}
+
+/// Random worlds hardly meet the second: an outcome is above what is visible only for a moment.
+#[test]
+fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
+    for rule in [Rule::LastTsPrepared, Rule::LastTsLate] {
+        let broken = std::thread::spawn(move || {
+            plant(Some(rule), true);
+            the_newest_commit_of_a_key_is_found_whatever_happens_to_others();
+        });
+        assert!(broken.join().is_err(), "{rule:?}");
+    }
 }
 
 /// The table of these tests: its keys are shard 1's.

@@ -118,6 +118,11 @@ impl World {
         found.push(("two groups led here: read-only", world.takes(leader, NOW, vec![read("lb"), read("ra")])));
         found.push(("two groups led here: read-only, again", world.takes(leader, NOW, vec![read("lb"), read("ra")])));
         world.until(2 * S, |_| false);
+        let two = || vec![read("lb"), read("ra")];
+        found.push(("two groups led elsewhere: read-only", world.takes(other, NOW, two())));
+        world.until(2 * S, |_| false);
+        let negotiated = world.takes_with(other, NOW, two(), Scope::Negotiated);
+        found.push(("two groups led elsewhere: the same, negotiated", negotiated));
         let mixed = || vec![read("lb"), write("ra")];
         found.push(("two groups led here: read one, write one", world.takes(leader, Mode::ReadWrite, mixed())));
         found.push(("two groups led here: the same again", world.takes(leader, Mode::ReadWrite, mixed())));
@@ -130,16 +135,12 @@ impl World {
 
     /// Runs one transaction at a node, and says what it waited for.
     fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
-        let plan = Plan {
-            mode,
-            steps,
-            mark: None,
-            rows: 10,
-            scope: Scope::Open,
-            alone: false,
-            schema: None,
-            dawdles_ns: None,
-        };
+        self.takes_with(node, mode, steps, Scope::Open)
+    }
+
+    /// The same, where something is said of its scope.
+    fn takes_with(&mut self, node: usize, mode: Mode, steps: Vec<Step>, scope: Scope) -> u64 {
+        let plan = Plan { mode, steps, mark: None, rows: 10, scope, alone: false, schema: None, dawdles_ns: None };
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
         let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
         let (seen, began) = (Arc::default(), self.now());

@@ -125,7 +125,7 @@ impl World {
                     Wish::Ask(seat, request) => {
                         let role = Role::Coordinator(request.transaction.number);
                         let from = Address { incarnation, role, ..member::address(me, seat.shard) };
-                        let message = Message::Ask(request);
+                        let message = Message::Ask(*request);
                         if seat.node == me {
                             self.pay(node, Price::Local);
                             self.tell_heard(me, me, Role::Replica, &message);

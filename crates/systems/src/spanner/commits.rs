@@ -226,6 +226,7 @@ impl Replica {
         self.dismiss_split(out);
         self.dismiss_change(out);
         self.dismiss_idleness();
+        self.forget_keys();
         self.unanswered.clear();
         self.locks = LockTable::new();
         self.live.clear();

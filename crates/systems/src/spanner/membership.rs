@@ -43,6 +43,12 @@ impl Origin {
         }
     }
 
+    /// Of a node that has no member of the shard: whether what its log has of one has ended, because it was removed, or the shard's own rows say so. Otherwise
+    /// its parent's copy may yet say that it was born, and what it voted and promised counts.
+    pub fn has_ended(me: NodeId, removed: Option<Index>, kept: &Kept) -> bool {
+        removed.is_some() || kept.rows.members.as_ref().is_some_and(|members| !members.contains(me))
+    }
+
     /// Who is in the group, if nothing that is kept says more.
     pub fn members(self) -> Membership {
         match self {

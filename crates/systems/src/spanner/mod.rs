@@ -29,7 +29,8 @@
 //! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere; a new leader starts above everything in it, whatever its clock
 //!    says (Trap A.5-2).
 //! 2. Nothing is answered or shown before `TT.after(commit_at)` (I3). The wait overlaps agreement.
-//! 3. A snapshot "now" of one shard alone is the newest visible commit, while nothing is prepared (Trap A.5-6); of several it is `now.latest`.
+//! 3. A snapshot "now" of one shard alone is the newest visible commit, or what is closed since, while nothing is prepared that writes into what is read
+//!    (Trap A.5-6); of several it is `now.latest`, or the latest of what each says of itself.
 //! 4. A snapshot above every commit lies below a ceiling that the log holds: no later leader assigns at or below it (I4).
 //! 5. Locks belong to one leadership: a request that bears another's number is refused (Trap A.5-7). Those of prepared transactions are in the log.
 //! 6. The log names the transaction of each commit, so that a repeated request hears the same timestamp (Trap A.5-11), after a restart

@@ -117,8 +117,11 @@ impl Replica {
 
     /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the future.
     pub(super) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
-        // Below an entry that is agreed nobody issues any more.
-        if at <= self.visible.max(self.floor).max(self.agreed) {
+        if at <= self.visible.max(self.floor) {
+            return true;
+        }
+        if at <= self.agreed {
+            self.floor = at; // Below an entry that is agreed nobody issues any more, whoever leads.
             return true;
         }
         if at.nanos > now.interval.latest {

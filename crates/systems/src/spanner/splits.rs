@@ -136,7 +136,7 @@ impl Replica {
     /// Says whose the keys are that somebody looks for here.
     pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Replica>) {
         let key = match &request.ask {
-            Ask::Read { range, .. } | Ask::Snapshot { range, .. } => match &self.bounds.end {
+            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => match &self.bounds.end {
                 Some(end) if self.bounds.contains(&range.start) => end,
                 _ => &range.start,
             },

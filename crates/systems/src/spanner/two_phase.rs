@@ -305,7 +305,8 @@ impl Replica {
             locks.retain(|(_, lock)| *lock == Lock::Exclusive);
         }
         let age = pending.request.age;
-        let (coordinator, writes) = (coordinator.shard, writes.clone());
+        let (coordinator, mut writes) = (coordinator.shard, writes.clone());
+        writes.sort_by(|one, other| one.key.cmp(&other.key)); // They mostly are; readers look for theirs by halving.
         let below = self.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
         let prepared = Prepared { at, age, coordinator, writes, locks, below, changes };
@@ -401,7 +402,8 @@ impl Replica {
     ) -> Option<(Timestamp, Vec<Write>)> {
         let InDoubt { record, told_by, .. } = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
         step!("participant: the outcome is agreed");
-        let keys = record.writes.iter().map(|write| write.key.clone()).collect();
+        let keyed = at.is_some() && self.serving;
+        let keys = if keyed { record.writes.iter().map(|write| write.key.clone()).collect() } else { Vec::new() };
         let mut writes = if at.is_some() { record.writes } else { Vec::new() };
         if let (Some(at), Some((_, versions))) = (at, &record.changes) {
             writes.extend(self.on_schemas_agreed(at, versions));
@@ -415,10 +417,19 @@ impl Replica {
         if let Some(at) = at {
             self.agreed = self.agreed.max(at);
             self.late.push(Late { at, keys, schema: record.changes.is_some() });
+            if !self.serving {
+                self.forget_keys();
+            }
             self.issuer.observe(at);
         }
         // Nobody issues the last of a nanosecond.
         Some((at.unwrap_or(Timestamp { logical: u32::MAX, ..record.at }), writes))
+    }
+
+    /// Nobody asks a follower for keys: of what is late only the newest counts.
+    pub(super) fn forget_keys(&mut self) {
+        let newest = self.late.iter().map(|late| late.at).max();
+        self.late = newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
     }
 
     // ------------------------------------------------------------------------------------------------------ between leaders

@@ -13,7 +13,8 @@
 //! 2. A commit names the leadership that holds its locks; one that only writes locks its first key to learn it. So a commit may be
 //!    asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
-//! 4. A read-only transaction that may see more than one shard reads at `now.latest`: the newest commit of one shard says nothing of another's (§4.1.4).
+//! 4. A read-only transaction that may see more than one shard reads at `now.latest`, or at the latest of what all of them say when they negotiate: the
+//!    newest commit of one shard says nothing of another's (§4.1.4, §4.2.2).
 //! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
 use super::{Ask, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
@@ -21,7 +22,7 @@ use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaHistory, SchemaVersion, Timings, Transaction,
 };
-use futures::future::join_all;
+use futures::future::try_join_all;
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, ShardId, sometimes};
@@ -331,27 +332,28 @@ impl<S: Site> Session<S> {
             async move {
                 let heard = if site.reaches(seat.node) { site.ask(seat, request, until).await } else { None };
                 match heard {
-                    Some(Heard::Reply(Reply::LastTs { at, .. })) => Some(at),
+                    Some(Heard::Reply(Reply::LastTs { at, .. })) => return Ok(at),
                     Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
                         site.heard_of_leader(seat, leader.map(NodeId));
-                        None
                     }
                     Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => {
                         site.learn_route(&from, from.clone(), other);
-                        None
                     }
-                    _ => None,
+                    _ => {}
                 }
+                Err(())
             }
         };
-        let said: Option<Vec<Timestamp>> = join_all(questions.into_iter().map(ask)).await.into_iter().collect();
-        if said.is_some() {
-            sometimes!("shards negotiate at which timestamp they are read");
-        }
-        let said = if broken(Rule::NegotiatedLeast) {
-            said.and_then(|said| said.into_iter().min())
-        } else {
-            said.and_then(|said| said.into_iter().max())
+        let said = match try_join_all(questions.into_iter().map(ask)).await {
+            Ok(said) if broken(Rule::NegotiatedLeast) => said.into_iter().min(),
+            Ok(said) => {
+                sometimes!("shards negotiate at which timestamp they are read");
+                said.into_iter().max()
+            }
+            Err(()) => {
+                sometimes!("a shard does not negotiate, and the present is read");
+                None
+            }
         };
         said.unwrap_or(Timestamp { nanos: site.now().interval.latest, ..Timestamp::ZERO })
     }

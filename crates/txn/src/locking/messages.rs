@@ -119,7 +119,7 @@ pub enum Ask {
         #[cbor(default)]
         versions: bool,
         /// The transaction reads nowhere else (§4.1.4), as far as it has said.
-        #[n(5)]
+        #[n(6)]
         scope: Option<KeyRange>,
     },
     /// The attempt lives on; not answered.
