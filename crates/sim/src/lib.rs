@@ -253,6 +253,11 @@ pub fn delays() -> Vec<(&'static str, u64)> {
     world::World::delays()
 }
 
+/// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it woke after its lease had ended.
+pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
+    world::World::reads_after_a_pause(defect)
+}
+
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };

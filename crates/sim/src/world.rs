@@ -68,6 +68,7 @@ mod injuries;
 mod meeting;
 mod moving;
 mod nodes;
+mod pausing;
 mod processor;
 mod sessions;
 mod splitting;

@@ -3,7 +3,10 @@
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
 use meridian_machine::planted::Rule;
-use meridian_sim::{Defect, Faults, Options, Report, SHOULD_MEET, Timebase, Workload, campaign, is_wrong, run, shrink};
+use meridian_sim::{
+    Defect, Faults, Options, Report, SHOULD_MEET, Timebase, Workload, campaign, is_wrong, reads_after_a_pause, run,
+    shrink,
+};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -222,7 +225,9 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
 }
 
 /// Worlds meet them once in thousands: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`).
-const RARE: [Rule; 5] = [
+const RARE: [Rule; 7] = [
+    Rule::LastTsLate,
+    Rule::WoundNotForwarded,
     Rule::ChangeNotHeeded,
     Rule::CeilingNotAgreed,
     Rule::PrepareWithoutReadLocks,
@@ -233,18 +238,18 @@ const RARE: [Rule; 5] = [
 /// `cargo xtask defects` tells how many seeds each takes, and who noticed.
 #[test]
 fn every_planted_defect_is_noticed() {
-    let is_rare = |defect: &Defect| matches!(defect, Defect::Rule(rule) if RARE.contains(rule));
+    let is_rare = |defect: &Defect| {
+        matches!(defect, Defect::Rule(rule) if RARE.contains(rule)) || *defect == Defect::LeaseNotChecked // see below
+    };
     for defect in Defect::all().filter(|defect| !is_rare(defect)) {
         // Where to begin to look is known for the rare ones; any of the next hundred seeds will do.
         let from = match defect {
-            Defect::LeaseNotChecked => 60,
             Defect::VoteForgotten => 30,
-            Defect::EarlierLifeHeard => 120,
+            Defect::EarlierLifeHeard => 50,
             Defect::Rule(Rule::ReadVoteUnbounded) => 30,
-            Defect::Rule(Rule::AckBeforeDurable) => 60,
-            Defect::Rule(Rule::StoreChecksum) => 420,
-            Defect::Rule(Rule::GapUnnoticed) => 120,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 80,
+            Defect::Rule(Rule::AckBeforeDurable) => 100,
+            Defect::Rule(Rule::StoreChecksum) => 200,
+            Defect::Rule(Rule::EmptiedLogUnnoticed) => 230,
             _ => 0,
         };
         let noticed = |seed: &u64| {
@@ -255,6 +260,13 @@ fn every_planted_defect_is_noticed() {
         println!("{}: first noticed by seed {first:?}", defect.name());
         assert!(first.is_some(), "{} was not noticed by 100 seeds", defect.name());
     }
+}
+
+/// Random worlds hardly meet it since new leaders make themselves known: who wakes hears of it within milliseconds.
+#[test]
+fn who_sleeps_through_the_end_of_its_lease_reads_nothing_under_it() {
+    assert_eq!(reads_after_a_pause(None), Some(2));
+    assert_eq!(reads_after_a_pause(Some(Defect::LeaseNotChecked)), Some(1), "it is noticed");
 }
 
 #[test]

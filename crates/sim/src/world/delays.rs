@@ -3,7 +3,7 @@
 use super::{Event, MS, S, Whom, World};
 use crate::client;
 use crate::workload::{Plan, Scope, Step};
-use crate::{Faults, Options};
+use crate::{Defect, Faults, Options};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
@@ -26,9 +26,9 @@ impl World {
     }
 
     /// Three nodes that have met, of which the first leads.
-    fn three() -> World {
+    pub(super) fn three(defect: Option<Defect>) -> World {
         let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), ..Options::new(1) };
-        let mut world = World::new(quiet);
+        let mut world = World::new(Options { defect, ..quiet });
         world.network.even(ONE);
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, super::IDLE_AFTER);
         for node in 0..world.nodes.len() {
@@ -45,7 +45,7 @@ impl World {
 
     /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's has no part in them.
     fn delays_of_sql() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three();
+        let mut world = Self::three(None);
         let (leader, other) = (0, 1);
         world.asks(leader, vec!["CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 0), (2, 0)"]);
         world.split_at("\u{2}"); // Rows begin here.
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn delays_of_keys() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three();
+        let mut world = Self::three(None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let change = |name: &str| Step::Append(name.to_owned(), 1);
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// Runs one transaction at a node, and says what it waited for.
-    fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
+    pub(super) fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
         self.takes_with(node, mode, steps, Scope::Open)
     }
 

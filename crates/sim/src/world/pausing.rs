@@ -1,0 +1,39 @@
+//! One situation, played: a leader sleeps through the end of its lease, another leads and commits, and a session of the first wakes before anything that
+//! its node was told meanwhile.
+
+use super::{S, World};
+use crate::Defect;
+use crate::client;
+use crate::workload::{Plan, Scope, Step};
+use meridian_history::{Op, Value};
+use meridian_txn::{Lock, Mode, ReadAt};
+use std::sync::Arc;
+
+impl World {
+    /// What that session reads of a key that was 1 when its node fell asleep, and is 2 since.
+    pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
+        let mut world = World::three(defect);
+        let (asleep, awake) = (0, 1);
+        let write = |number| vec![Step::Write("ra".to_owned(), Some(number))];
+        world.takes(asleep, Mode::ReadWrite, write(1));
+        world.nodes[asleep].paused_until = world.now() + 15 * S; // Its lease is of ten.
+        world.until(13 * S, |_| false);
+        world.takes(awake, Mode::ReadWrite, write(2));
+        let steps = vec![Step::Read("ra".to_owned(), Lock::Shared)];
+        let mode = Mode::ReadOnly(ReadAt::Now);
+        let plan =
+            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None };
+        let life = world.nodes[asleep].life.as_ref()?;
+        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
+        let (seen, began) = (Arc::default(), world.now());
+        let there = &mut world.clients[0];
+        (there.node, there.mode, there.mark, there.start, there.seen) = (asleep, mode, None, began, Arc::clone(&seen));
+        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, Arc::clone(&seen))));
+        world.poll(0);
+        world.until(20 * S, |world| world.clients[0].attempt.is_none());
+        world.history.last()?.ops.iter().find_map(|op| match op {
+            Op::Read(_, Value::Number(number)) => Some(*number),
+            _ => None,
+        })
+    }
+}
