@@ -4,8 +4,9 @@
 //! row, and a row is run again where that was much. Both sync every commit to the same disk. Nothing is cached between rows but what
 //! the servers cache.
 
-use crate::machine::{busy_seconds, disk_bytes, folder_bytes, sync_latency};
-use crate::pgbench::{self, Outcome, Script};
+use crate::etcd::Etcd;
+use crate::machine::{Used, busy_seconds, disk_bytes, folder_bytes, sync_latency};
+use crate::pgbench::{self, KEYS, Outcome, Script, VALUE_BYTES};
 use crate::server::{Postgres, Server, meridian};
 use clap::Args;
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ pub struct Options {
     /// How many clients.
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
-    /// Which: single (one node), replicated (three replicas), idle, groups (idle ones), flat.
+    /// Which: single (one node), replicated (three replicas), put (three replicas, beside etcd as well), idle, groups (idle ones), flat.
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
@@ -109,10 +110,11 @@ pub fn run(options: &Options) -> Result<(), String> {
                 let servers = [meridian(&binary, &three, 3)?, postgres.start(&three, 2)?];
                 compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
             }
+            "put" => put(&mut report, options, &binary, folder.path())?,
             "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1)?),
             "groups" => groups(&mut report, options.groups, meridian(&binary, &folder.path().join("groups"), 3)?)?,
             "flat" => flat(&mut report, options, &binary, folder.path())?,
-            other => return Err(format!("--rows {other}: there are single, replicated, idle, groups and flat")),
+            other => return Err(format!("--rows {other}: there are single, replicated, put, idle, groups and flat")),
         }
     }
     Ok(())
@@ -166,7 +168,7 @@ fn compare(
             };
             let peer = measured[1].outcome.tps;
             for (server, measured) in servers.iter().zip(&measured) {
-                report.line(&row(*script, *clients, &server.name, measured, peer));
+                report.line(&row(*script, *clients, &server.name, measured, measured.outcome.tps / peer.max(1e-9)));
             }
         }
     }
@@ -174,10 +176,53 @@ fn compare(
     Ok(())
 }
 
-fn row(script: Script, clients: u32, name: &str, measured: &Measured, peer_tps: f64) -> String {
+/// A put with each commit on two of three disks: Meridian, PostgreSQL with standbys, and etcd. The ratio is Meridian's to the one in the row.
+fn put(
+    report: &mut Report,
+    options: &Options,
+    binary: &std::path::Path,
+    folder: &std::path::Path,
+) -> Result<(), String> {
+    let home = folder.join("put");
+    std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&home, open).map_err(|error| error.to_string())?;
+    let version = Etcd::version()?;
+    let postgres = peer(report)?;
+    report.line(&format!(
+        "and beside {version}, by gRPC; values of {VALUE_BYTES} bytes at {KEYS} keys, three replicas of each"
+    ));
+    let servers = [meridian(binary, &home, 3)?, postgres.start(&home, 2)?];
+    for server in &servers {
+        pgbench::sql(&server.target, "CREATE TABLE kv (k int PRIMARY KEY, v text)")?;
+        pgbench::run(&server.target, Script::Put, 8, WARM_UP_SECONDS, folder)?;
+    }
+    let etcd = Etcd::start(&home)?;
+    etcd.put(8, WARM_UP_SECONDS, KEYS, VALUE_BYTES)?;
+    report.line("");
+    report.line("| what | clients | server | tps | ratio | p50 ms | p99 ms | failed | CPU µs/txn | disk bytes/txn | fsyncs/txn | others' cores |");
+    report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for clients in &options.clients {
+        let mut rows = Vec::new();
+        for server in &servers {
+            rows.push((server.name.clone(), measure(server, Script::Put, *clients, options.seconds, folder)?));
+        }
+        eprintln!("etcd ×3: put with {clients} clients …");
+        let run = || etcd.put(*clients, options.seconds, KEYS, VALUE_BYTES);
+        rows.push(("etcd ×3".to_owned(), watch(|| etcd.used(), libc::RUSAGE_SELF, run)?));
+        let ours = rows[0].1.outcome.tps;
+        for (name, measured) in &rows {
+            report.line(&row(Script::Put, *clients, name, measured, ours / measured.outcome.tps.max(1e-9)));
+        }
+    }
+    report.line("");
+    Ok(())
+}
+
+fn row(script: Script, clients: u32, name: &str, measured: &Measured, ratio: f64) -> String {
     let Measured { outcome, cpu_us, written_bytes, syncs, others_cores } = measured;
     let mut row = format!("| {} | {clients} | {name} | {:.0} | ", script.name(), outcome.tps);
-    let _ = write!(row, "{:.2} | {:.2} | {:.2} | ", outcome.tps / peer_tps.max(1e-9), outcome.p50_ms, outcome.p99_ms);
+    let _ = write!(row, "{ratio:.2} | {:.2} | {:.2} | ", outcome.p50_ms, outcome.p99_ms);
     let syncs = syncs.map_or_else(|| "–".to_owned(), |syncs| format!("{syncs:.2}"));
     let _ = write!(row, "{} | {cpu_us:.0} | {written_bytes:.0} | {syncs} | {others_cores:.2} |", outcome.failed);
     row
@@ -192,28 +237,39 @@ fn measure(
 ) -> Result<Measured, String> {
     const SYNCS: &str = "meridian_log_fsyncs_total";
     eprintln!("{}: {} with {clients} clients …", server.name, script.name());
-    let (used, syncs, busy) = (server.used(), server.counter(SYNCS), busy_seconds());
-    let (written, began) = (disk_bytes(), Instant::now());
+    let before = server.counter(SYNCS);
+    let run = || pgbench::run(&server.target, script, clients, seconds, folder);
+    let mut measured = watch(|| server.used(), libc::RUSAGE_CHILDREN, run)?;
+    let transactions = measured.outcome.transactions.max(1) as f64;
+    measured.syncs = before.zip(server.counter(SYNCS)).map(|(before, after)| (after - before) as f64 / transactions);
+    Ok(measured)
+}
+
+/// What a run cost the servers, and what others burnt meanwhile. The clients are this process, or its children that have been waited for.
+fn watch(
+    used: impl Fn() -> Used,
+    clients: i32,
+    run: impl FnOnce() -> Result<Outcome, String>,
+) -> Result<Measured, String> {
     let own = || {
         // SAFETY: the structure is the kernel's to fill.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: as above; pgbench has been waited for, so that its time is counted here.
-        unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+        // SAFETY: as above.
+        unsafe { libc::getrusage(clients, &mut usage) };
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
         seconds(usage.ru_utime) + seconds(usage.ru_stime)
     };
-    let client = own();
-    let outcome = pgbench::run(&server.target, script, clients, seconds, folder)?;
+    let (before, client, busy) = (used(), own(), busy_seconds());
+    let (written, began) = (disk_bytes(), Instant::now());
+    let outcome = run()?;
     let elapsed = began.elapsed().as_secs_f64();
-    let after = server.used();
-    let (cpu, transactions) = (after.cpu_seconds - used.cpu_seconds, outcome.transactions.max(1) as f64);
+    let (cpu, transactions) = (used().cpu_seconds - before.cpu_seconds, outcome.transactions.max(1) as f64);
     let others = (busy_seconds() - busy - cpu - (own() - client)).max(0.0);
-    let syncs = syncs.zip(server.counter(SYNCS)).map(|(before, after)| (after - before) as f64 / transactions);
     Ok(Measured {
         outcome,
         cpu_us: cpu * 1e6 / transactions,
         written_bytes: disk_bytes().saturating_sub(written) as f64 / transactions,
-        syncs,
+        syncs: None,
         others_cores: others / elapsed,
     })
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod costs;
 mod defects;
+mod etcd;
 mod machine;
 mod pgbench;
 mod server;

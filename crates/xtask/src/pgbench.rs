@@ -10,7 +10,13 @@ pub enum Script {
     SelectOnly,
     /// The TPC-B-like transaction.
     TpcB,
+    /// One row is written by its key, whatever stood there: what a key-value store calls put.
+    Put,
 }
+
+/// How many keys [`Script::Put`] writes, and how long its values are.
+pub const KEYS: u32 = 100_000;
+pub const VALUE_BYTES: usize = 256;
 
 impl Script {
     /// What it is called in tables.
@@ -18,6 +24,7 @@ impl Script {
         match self {
             Script::SelectOnly => "select-only",
             Script::TpcB => "TPC-B",
+            Script::Put => "put",
         }
     }
 }
@@ -54,8 +61,13 @@ pub fn percentiles(log: &str) -> Option<(f64, f64)> {
     let latency = |line: &str| line.split(' ').nth(2)?.parse::<u64>().ok();
     let mut latencies: Vec<u64> = log.lines().filter_map(latency).collect();
     latencies.sort_unstable();
-    let at = |part: f64| latencies.get((latencies.len().saturating_sub(1) as f64 * part) as usize);
-    Some((*at(0.5)? as f64 / 1e3, *at(0.99)? as f64 / 1e3))
+    Some((percentile(&latencies, 0.5)?, percentile(&latencies, 0.99)?))
+}
+
+/// Of sorted microseconds, so many milliseconds as this part of them do not exceed.
+pub fn percentile(sorted_us: &[u64], part: f64) -> Option<f64> {
+    let at = (sorted_us.len().saturating_sub(1) as f64 * part) as usize;
+    sorted_us.get(at).map(|us| *us as f64 / 1e3)
 }
 
 /// How to reach a server.
@@ -100,8 +112,18 @@ pub fn run(target: &Target, script: Script, clients: u32, seconds: u32, folder: 
     command.args(["-n", "-M", "prepared", "-c", &clients.to_string(), "-j", &clients.min(2).to_string()]);
     command.args(["-T", &seconds.to_string(), "--max-tries=1", "-l", "--sampling-rate=0.05"]);
     command.arg(format!("--log-prefix={}", prefix.display()));
-    if script == Script::SelectOnly {
-        command.arg("-S");
+    match script {
+        Script::SelectOnly => drop(command.arg("-S")),
+        Script::TpcB => {}
+        Script::Put => {
+            let file = folder.join("put.sql");
+            let value = "x".repeat(VALUE_BYTES);
+            let text = format!(
+                "\\set k random(1, {KEYS})\nINSERT INTO kv VALUES (:k, '{value}') ON CONFLICT (k) DO UPDATE SET v = '{value}';\n"
+            );
+            std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+            command.arg("-f").arg(file);
+        }
     }
     let output = command.arg("postgres").output().map_err(|error| format!("cannot run pgbench: {error}"))?;
     let (shown, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

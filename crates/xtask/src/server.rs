@@ -68,7 +68,8 @@ pub fn ends_with_us(command: &mut Command, signal: i32) {
     }
 }
 
-fn free_port() -> Result<u16, String> {
+/// A port that nobody listens on now.
+pub fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
 }
