@@ -1,6 +1,6 @@
 //! The papers' figures, measured again: a file for each.
 //!
-//! Each is measured in the lab (`sim`): the replicas, coordinators, log, store engine and clocks are the server's; the network, the disks, the processors and
+//! Each is measured here in the lab (`sim`): the replicas, coordinators, log, store engine and clocks are the server's; the network, the disks, the processors and
 //! the time are made up. What things cost is one model for all figures, which a benchmark wrote (`crates/sim/src/costs.txt`). No number of ours is
 //! written here; of the papers' only those that their text or tables print.
 //!
@@ -9,16 +9,19 @@
 //!                          what the paper printed ─────────────────────┘
 //! ```
 //!
+//! What was measured elsewhere (`meridian figure NAME --processes`) is shown by the same file: its `figure` takes what was measured, and knows nothing of how.
+//!
 //! **What a comparison means.** The paper's machines, disks and networks are not ours, so that milliseconds compare to little. What compares is what follows from the
 //! protocol: what grows with what, what does not, and where it breaks.
 
 mod measure;
 mod plot;
-mod spanner_figure5;
-mod spanner_figure6;
-mod spanner_table3;
-mod spanner_table4;
+pub mod spanner_figure5;
+pub mod spanner_figure6;
+pub mod spanner_table3;
+pub mod spanner_table4;
 
+pub use measure::{Runs, mean_ms, quantile};
 pub use plot::{Axis, Panel, Series, Style};
 
 use std::fmt;
@@ -56,7 +59,7 @@ pub struct Figure {
     /// The name, as in `meridian figure NAME`.
     pub name: &'static str,
     /// What it shows.
-    pub title: &'static str,
+    pub title: String,
     /// The numbers, ours beside the paper's.
     pub table: Table,
     /// What has to be known to read them.
@@ -133,6 +136,6 @@ impl Figure {
 
     /// As a picture.
     pub fn svg(&self) -> String {
-        plot::svg(self.title, &self.panels)
+        plot::svg(&self.title, &self.panels)
     }
 }

@@ -60,11 +60,12 @@ pub fn quantile(sorted: &[u64], part: f64) -> u64 {
     sorted.get(place.max(1) - 1).or(sorted.last()).copied().unwrap_or_default()
 }
 
-/// What some runs said.
+/// What some runs said, a number each.
 #[derive(Clone, Debug, Default)]
 pub struct Runs(pub Vec<f64>);
 
 impl Runs {
+    /// Of all runs.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
     }

@@ -18,7 +18,9 @@ use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Incident, Scene, Work};
 
+/// As in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure5";
+/// What it shows.
 pub const TITLE: &str = "reads a second when a zone is killed (Spanner, Figure 5)";
 
 const ZONES: usize = 5;
@@ -27,72 +29,152 @@ const SESSIONS: usize = 100;
 const GATEWAYS: usize = 2;
 /// One point of the drawing.
 const STEP: u64 = S / 4;
-/// Name, killed zone, whether it is told; what the paper says of the lowest, the highest, and of when it has recovered.
-const KINDS: [(&str, usize, bool, [&str; 3]); 3] = [
-    ("non-leader", 1, false, ["no effect", "no effect", "no effect"]),
-    ("leader-soft", 0, true, ["96 to 97 %", "not said", "not said"]),
-    ("leader-hard", 0, false, ["almost 0", "about 200 %", "about 10 s"]),
-];
 
-pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kill {
+    /// A zone that leads nothing.
+    NonLeader,
+    /// The zone that leads all, after it was told to hand over.
+    LeaderSoft,
+    /// The same, without a word.
+    LeaderHard,
+}
+
+impl Kill {
+    /// In the order of the table.
+    pub const ALL: [Kill; 3] = [Kill::NonLeader, Kill::LeaderSoft, Kill::LeaderHard];
+
+    /// As in the paper.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kill::NonLeader => "non-leader",
+            Kill::LeaderSoft => "leader-soft",
+            Kill::LeaderHard => "leader-hard",
+        }
+    }
+
+    /// What the paper says of the lowest, the highest, and of when it has recovered.
+    fn printed(self) -> [&'static str; 3] {
+        match self {
+            Kill::NonLeader => ["no effect", "no effect", "no effect"],
+            Kill::LeaderSoft => ["96 to 97 %", "not said", "not said"],
+            Kill::LeaderHard => ["almost 0", "about 200 %", "about 10 s"],
+        }
+    }
+}
+
+/// What is the same in all runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    /// How long each is looked at.
+    pub seconds: u64,
+    /// When something is killed.
+    pub killed_s: u64,
+    /// Which part of the rate before the kill is a recovery.
+    pub recovered: f64,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What was killed.
+    pub kill: Kill,
+    /// When reads were answered, since the run began.
+    pub ended_ns: Vec<u64>,
+    /// How many were not.
+    pub failed: u64,
+}
+
+pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (servers, groups, rate, at_s, seconds, lease_s) =
         effort.pick((5, 250, 10_000, 5, 30, 10), (1, 5, 400, 2, 10, 3));
-    let columns =
-        ["killed", "before", "lowest", "paper's", "highest", "paper's", "recovered after", "paper's", "failed"];
-    let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
-    let mut all = Vec::new();
-    for (color, (name, zone, told, printed)) in KINDS.into_iter().enumerate() {
-        progress(name);
+    let course = Course { seconds, killed_s: at_s, recovered: 0.95 };
+    let run = |kill: Kill| {
+        progress(kill.name());
+        let incident = Incident::Kill {
+            zone: usize::from(kill == Kill::NonLeader),
+            told: kill == Kill::LeaderSoft,
+            at_ns: at_s * S,
+        };
         let scene = Scene {
             gateways: GATEWAYS,
             led_in_first: true,
             lease_ns: lease_s * S,
             window_ns: seconds * S,
             every_ns: Some(SESSIONS as u64 * S / rate),
-            incident: Some(Incident::Kill { zone, told, at_ns: at_s * S }),
+            incident: Some(incident),
             ..scene(ZONES, servers, groups, ZONES, Work::Read)
         };
         let profile = measure(scene, 1, SESSIONS, Regions::Spanner);
-        let mut steps = vec![0_u64; (seconds * S / STEP) as usize];
-        for at in &profile.ended_ns {
+        Measured { kill, ended_ns: profile.ended_ns, failed: profile.failed }
+    };
+    let all: Vec<Measured> = Kill::ALL.into_iter().map(run).collect();
+    let notes = vec![
+        format!(
+            "Here: {ZONES} zones of {servers} servers, {groups} groups of five, all led in the first zone, {SESSIONS} sessions on {GATEWAYS} other nodes that read {rate} times a second in all; \
+             the zone is killed after {at_s} s. {} The paper: 5 zones of 25 servers, 1250 groups, 50 \
+             thousand reads a second, after 5 s. Its figure is a drawing; what stands here is what its text says, and when in the drawing the highest point was it does not say.",
+            course.reading()
+        ),
+        format!(
+            "A lease here ends {lease_s} s after the last word of its leader, which speaks several times a second: the ends are not spread over 10 s as the paper's are. A session waits for \
+         a leader for 10 s; who waits longer fails, and is counted as failed. Who leads a group a node with sessions finds out by asking one node after the other, for it does not \
+         know who has members: the recovery after leader-soft is that."
+        ),
+        model(),
+    ];
+    figure(course, &all, notes)
+}
+
+impl Course {
+    /// How the table is read.
+    pub fn reading(self) -> String {
+        format!(
+            "Lowest and highest are of {} ms each after that; recovered: from then on never below {:.0} %.",
+            STEP / 1_000_000,
+            100.0 * self.recovered
+        )
+    }
+}
+
+/// What was measured, beside what the paper's text says.
+pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figure {
+    let columns =
+        ["killed", "before", "lowest", "paper's", "highest", "paper's", "recovered after", "paper's", "failed"];
+    let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
+    let mut all = Vec::new();
+    for (color, Measured { kill, ended_ns, failed }) in measured.iter().enumerate() {
+        let mut steps = vec![0_u64; (course.seconds * S / STEP) as usize];
+        for at in ended_ns {
             if let Some(step) = steps.get_mut((at / STEP) as usize) {
                 *step += 1;
             }
         }
         let per_second: Vec<f64> = steps.iter().map(|many| *many as f64 * S as f64 / STEP as f64).collect();
-        let killed = (at_s * S / STEP) as usize;
+        let killed = (course.killed_s * S / STEP) as usize;
         // The first step is left out: then sessions begin, one after the other.
         let before = per_second[1..killed].iter().sum::<f64>() / (killed - 1) as f64;
         let after = &per_second[killed..];
         let part = |value: f64| format!("{:.0} %", 100.0 * value / before);
         let lowest = after.iter().copied().fold(f64::MAX, f64::min);
         let highest = after.iter().copied().fold(0.0, f64::max);
-        let last_low = after.iter().rposition(|value| *value < 0.95 * before);
+        let last_low = after.iter().rposition(|value| *value < course.recovered * before);
         let recovered = match last_low {
             None => "no drop".to_owned(),
             Some(step) if step + 1 == after.len() => "not in time".to_owned(),
             Some(step) => format!("{:.2} s", (step + 1) as f64 * STEP as f64 / S as f64),
         };
-        let [low, high, when] = printed.map(str::to_owned);
-        let (lowest, highest) = (part(lowest), part(highest));
-        let row = [
-            name.to_owned(),
-            format!("{before:.0}/s"),
-            lowest,
-            low,
-            highest,
-            high,
-            recovered,
-            when,
-            profile.failed.to_string(),
-        ];
+        let [low, high, when] = kill.printed().map(str::to_owned);
+        let (name, rate) = (kill.name().to_owned(), format!("{before:.0}/s"));
+        let row = [name, rate, part(lowest), low, part(highest), high, recovered, when, failed.to_string()];
         table.rows.push(row.to_vec());
         let points =
             |(step, value): (usize, &f64)| ((step as f64 + 0.5) * STEP as f64 / S as f64, 100.0 * value / before);
         let points = per_second.iter().enumerate().map(points).collect();
-        all.push(Series { name: format!("{name}, here"), style: Style::Ours, color, points });
+        all.push(Series { name: format!("{}, here", kill.name()), style: Style::Ours, color, points });
     }
-    let at = at_s as f64;
+    let at = course.killed_s as f64;
     let hard = vec![(at + 0.5, 0.0), (at + 10.0, 200.0)];
     all.push(Series {
         name: "leader-hard, what the paper's text says".to_owned(),
@@ -107,24 +189,10 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         points: vec![(at, 96.5)],
     });
     let panel = Panel {
-        x: Axis { label: "seconds", from: 0.0, to: seconds as f64 },
+        x: Axis { label: "seconds", from: 0.0, to: course.seconds as f64 },
         y: Axis { label: "reads a second, % of those before", from: 0.0, to: 600.0 },
         logarithmic: (false, false),
         series: all,
     };
-    let notes = vec![
-        format!(
-            "Here: {ZONES} zones of {servers} servers, {groups} groups of five, all led in the first zone, {SESSIONS} sessions on {GATEWAYS} other nodes that read {rate} times a second in all; \
-             the zone is killed after {at_s} s. Lowest and highest are of {} ms each after that; recovered: from then on never below 95 %. The paper: 5 zones of 25 servers, 1250 groups, 50 \
-             thousand reads a second, after 5 s. Its figure is a drawing; what stands here is what its text says, and when in the drawing the highest point was it does not say.",
-            STEP / 1_000_000
-        ),
-        format!(
-            "A lease here ends {lease_s} s after the last word of its leader, which speaks several times a second: the ends are not spread over 10 s as the paper's are. A session waits for \
-         a leader for 10 s; who waits longer fails, and is counted as failed. Who leads a group a node with sessions finds out by asking one node after the other, for it does not \
-         know who has members: the recovery after leader-soft is that."
-        ),
-        model(),
-    ];
-    Figure { name: NAME, title: TITLE, table, notes, panels: vec![panel] }
+    Figure { name: NAME, title: TITLE.to_owned(), table, notes, panels: vec![panel] }
 }

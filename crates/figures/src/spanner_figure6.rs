@@ -17,7 +17,9 @@ use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Incident, Scene, Work};
 
+/// As in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure6";
+/// What it shows.
 pub const TITLE: &str = "how unsure clocks are, over time (Spanner, Figure 6)";
 
 /// Zones, each with a master.
@@ -27,7 +29,27 @@ const LATE: u32 = 3;
 const SETTINGS: [(&str, Regions); 2] = [("near", Regions::Spanner), ("five cities", Regions::K2)];
 const PARTS: [(&str, f64); 3] = [("90th", 0.9), ("99th", 0.99), ("99.9th", 0.999)];
 
-pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
+/// A time in which one thing happens.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Since the run began.
+    pub from_ns: u64,
+    /// See [`from_ns`](Self::from_ns).
+    pub to_ns: u64,
+    /// What happens.
+    pub what: String,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Where the time masters are.
+    pub setting: &'static str,
+    /// When somebody looked, since the run began, and ε then, in nanoseconds.
+    pub unsure_ns: Vec<(u64, u64)>,
+}
+
+pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (servers, seconds) = effort.pick((20, 60), (4, 15));
     // A third of the time each: a bad network, a good one, and then one in which masters are away for half of it.
     let (late_until, away_at, away_for) = (seconds * S / 3, seconds * S * 2 / 3, seconds * S / 6);
@@ -38,11 +60,9 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         (late_until, away_at, "nothing"),
         (away_at, back, "2 masters away"),
         (back, seconds * S, "they are back"),
-    ];
-    let columns = ["masters", "from", "to", "what happens", "polls", "90th, ms", "99th, ms", "99.9th, ms"];
-    let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
-    let mut panels = Vec::new();
-    for (setting, regions) in SETTINGS {
+    ]
+    .map(|(from_ns, to_ns, what)| Part { from_ns, to_ns, what: what.to_owned() });
+    let run = |(setting, regions)| {
         progress(setting);
         let incident =
             Incident::Masters { late: LATE, late_until_ns: late_until, away_at_ns: away_at, away_for_ns: away_for };
@@ -54,18 +74,43 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             incident: Some(incident),
             ..scene(ZONES, servers, 0, 0, Work::Read)
         };
-        let profile = measure(scene, 1, 0, regions);
+        Measured { setting, unsure_ns: measure(scene, 1, 0, regions).unsure_ns }
+    };
+    let all = SETTINGS.map(run);
+    let notes = vec![
+        format!(
+            "Here: {} daemons and five time masters, whose references are sure to 10 µs; clocks drift by up to 150 ppm and are trusted to drift by no more than 200. Near: 0.9 to 1 ms there \
+             and back between any two nodes. Five cities: a master in each, 27 to 78 ms apart. ε is half of what a reading leaves open, looked at after the last answer to each question. \
+             The paper: several thousand servers, over weeks.",
+            ZONES * servers - ZONES
+        ),
+        "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it. What compares is what moves it. Here a daemon believes what \
+         most masters agree on, and is as unsure as the way to the nearest majority is long."
+            .to_owned(),
+        "No session runs, and nothing costs anything here but messages their time: the cost model has no part in it.".to_owned(),
+    ];
+    figure(&parts, &all, "ε when masters have answered, ms", notes)
+}
+
+/// What was measured, by whoever looked when `label` says, and what the paper's text says of it.
+pub fn figure(parts: &[Part], measured: &[Measured], label: &'static str, notes: Vec<String>) -> Figure {
+    let columns = ["masters", "from", "to", "what happens", "polls", "90th, ms", "99th, ms", "99.9th, ms"];
+    let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
+    let mut panels = Vec::new();
+    let seconds = parts.last().map_or(0, |part| part.to_ns) / S;
+    for Measured { setting, unsure_ns } in measured {
         let ms = |ns: u64| ns as f64 / 1e6;
         let sorted = |from: u64, to: u64| {
-            let within = profile.unsure_ns.iter().filter(|(at, _)| (from..to).contains(at));
+            let within = unsure_ns.iter().filter(|(at, _)| (from..to).contains(at));
             let mut all: Vec<u64> = within.map(|(_, ns)| *ns).collect();
             all.sort_unstable();
             all
         };
-        for (from, to, what) in parts {
-            let all = sorted(from, to);
+        for Part { from_ns, to_ns, what } in parts {
+            let all = sorted(*from_ns, *to_ns);
             let second = |at: u64| format!("{:.0} s", at as f64 / S as f64);
-            let mut row = vec![setting.to_owned(), second(from), second(to), what.to_owned(), all.len().to_string()];
+            let mut row =
+                vec![(*setting).to_owned(), second(*from_ns), second(*to_ns), what.clone(), all.len().to_string()];
             row.extend(PARTS.map(|(_, part)| format!("{:.3}", ms(quantile(&all, part)))));
             table.rows.push(row);
         }
@@ -84,22 +129,10 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         series.push(Series { name, style: Style::Papers, color: 3, points: delay });
         panels.push(Panel {
             x: Axis { label: "seconds", from: 0.0, to: seconds as f64 },
-            y: Axis { label: "ε when masters have answered, ms", from: 0.0, to: 1.6 * most },
+            y: Axis { label, from: 0.0, to: 1.6 * most },
             logarithmic: (false, false),
             series,
         });
     }
-    let notes = vec![
-        format!(
-            "Here: {} daemons and five time masters, whose references are sure to 10 µs; clocks drift by up to 150 ppm and are trusted to drift by no more than 200. Near: 0.9 to 1 ms there \
-             and back between any two nodes. Five cities: a master in each, 27 to 78 ms apart. ε is half of what a reading leaves open, looked at after the last answer to each question. \
-             The paper: several thousand servers, over weeks.",
-            ZONES * servers - ZONES
-        ),
-        "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it. What compares is what moves it. Here a daemon believes what \
-         most masters agree on, and is as unsure as the way to the nearest majority is long."
-            .to_owned(),
-        "No session runs, and nothing costs anything here but messages their time: the cost model has no part in it.".to_owned(),
-    ];
-    Figure { name: NAME, title: TITLE, table, notes, panels }
+    Figure { name: NAME, title: TITLE.to_owned(), table, notes, panels }
 }

@@ -16,13 +16,74 @@ use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Scene, Work};
 
+/// As in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table3";
+/// What it shows.
 pub const TITLE: &str = "operations with 1, 3 and 5 replicas (Spanner, Table 3)";
 
 type Printed = Option<(f64, f64)>;
 
-const KINDS: [(Work, &str); 3] =
-    [(Work::Write(1), "write"), (Work::Read, "read-only transaction"), (Work::Snapshot, "snapshot read")];
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// One value.
+    Write,
+    /// Of the present.
+    ReadOnly,
+    /// Of what is at hand.
+    Snapshot,
+}
+
+impl Operation {
+    const ALL: [Operation; 3] = [Operation::Write, Operation::ReadOnly, Operation::Snapshot];
+
+    /// As in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Write => "write",
+            Operation::ReadOnly => "read-only transaction",
+            Operation::Snapshot => "snapshot read",
+        }
+    }
+
+    fn work(self) -> Work {
+        match self {
+            Operation::Write => Work::Write(1),
+            Operation::ReadOnly => Work::Read,
+            Operation::Snapshot => Work::Snapshot,
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// How many replicas each group has.
+    pub replicas: usize,
+    /// Whether there is a commit wait.
+    pub waits: bool,
+    /// What is done.
+    pub operation: Operation,
+}
+
+impl Setting {
+    /// As in the table.
+    pub fn name(self) -> String {
+        format!("{}{}", self.replicas, if self.waits { "" } else { "D" })
+    }
+}
+
+/// What some runs in a setting said.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Which.
+    pub setting: Setting,
+    /// Milliseconds, with so few operations that nothing waits for another.
+    pub latency: Runs,
+    /// Thousands a second, with as many as can be done.
+    pub throughput: Runs,
+}
+
 /// Replicas, whether there is a commit wait, latencies in milliseconds and throughputs in thousands a second, each with its deviation.
 const PAPER: [(usize, bool, [Printed; 3], [Printed; 3]); 4] = [
     (1, false, [Some((9.4, 0.6)), None, None], [Some((4.0, 0.3)), None, None]),
@@ -46,6 +107,21 @@ const PAPER: [(usize, bool, [Printed; 3], [Printed; 3]); 4] = [
     ),
 ];
 
+/// The rows that the paper prints, and what it prints: latency and throughput.
+fn printed() -> impl Iterator<Item = (Setting, (f64, f64), (f64, f64))> {
+    PAPER.into_iter().flat_map(|(replicas, waits, latencies, throughputs)| {
+        let row = move |(kind, operation)| {
+            Some((Setting { replicas, waits, operation }, latencies[kind]?, throughputs[kind]?))
+        };
+        Operation::ALL.into_iter().enumerate().filter_map(row)
+    })
+}
+
+/// The rows that the paper prints: those of the same replicas come together.
+pub fn settings() -> impl Iterator<Item = Setting> {
+    printed().map(|(setting, ..)| setting)
+}
+
 /// As many servers as replicas.
 fn on(replicas: usize, waits: bool, groups: u32, work: Work) -> Scene {
     let scene = scene(replicas, 1, groups, replicas, work);
@@ -65,57 +141,17 @@ pub(crate) fn throughput(scene: Scene, seed: u64, sessions: usize) -> f64 {
     profile.ended_ns.len() as f64 / (profile.window_ns as f64 / S as f64) / 1e3
 }
 
-pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
+pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (groups, runs, many, window_ns) = effort.pick((50, 3, 100, S), (5, 1, 6, S / 10));
-    let columns = ["replicas", "operation", "latency ms", "paper's", "Kops/s", "paper's"];
-    let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
-    let mut ours = [const { (Vec::new(), Vec::new()) }; 3];
-    let mut papers = [const { (Vec::new(), Vec::new()) }; 3];
-    for (replicas, waits, latencies, throughputs) in PAPER {
-        let name = if waits { replicas.to_string() } else { format!("{replicas}D") };
-        for (kind, (work, operation)) in KINDS.into_iter().enumerate() {
-            let (Some(printed), Some(printed_rate)) = (latencies[kind], throughputs[kind]) else { continue };
-            progress(&format!("{name} replicas: {operation}"));
-            let scene = Scene { window_ns, ..on(replicas, waits, groups, work) };
-            let sessions = if work == Work::Snapshot { 4 * replicas } else { many * replicas };
-            let over = |measure: &dyn Fn(u64) -> f64| Runs((0..runs).map(measure).collect());
-            let took = over(&|seed| latency(scene, seed));
-            let rate = over(&|seed| throughput(scene, seed, sessions));
-            let row = [
-                name.clone(),
-                operation.to_owned(),
-                took.told(),
-                told(printed.0, printed.1),
-                rate.told(),
-                told(printed_rate.0, printed_rate.1),
-            ];
-            table.rows.push(row.to_vec());
-            if waits {
-                let at = replicas as f64;
-                ours[kind].0.push((at, took.mean()));
-                ours[kind].1.push((at, rate.mean()));
-                papers[kind].0.push((at, printed.0));
-                papers[kind].1.push((at, printed_rate.0));
-            }
-        }
-    }
-    let series = |(kind, points): (usize, (Vec<(f64, f64)>, Vec<(f64, f64)>)), whose: &str, style| {
-        let of = |points| Series { name: format!("{}, {whose}", KINDS[kind].1), style, color: kind, points };
-        [of(points.0), of(points.1)]
-    };
-    let mut panels =
-        [("latency, ms", 0.001, 1000.0), ("operations a second, thousands", 0.1, 10_000.0)].map(|(label, from, to)| {
-            Panel {
-                x: Axis { label: "replicas", from: 0.0, to: 6.0 },
-                y: Axis { label, from, to },
-                logarithmic: (false, true),
-                series: Vec::new(),
-            }
-        });
-    let all = ours.into_iter().enumerate().map(|entry| series(entry, "here", Style::OursMarked));
-    let theirs = papers.into_iter().enumerate().map(|entry| series(entry, "the paper's", Style::Papers));
-    for both in all.chain(theirs).collect::<Vec<_>>() {
-        panels.iter_mut().zip(both).for_each(|(panel, series)| panel.series.push(series));
+    let mut all = Vec::new();
+    for setting in settings() {
+        let Setting { replicas, waits, operation } = setting;
+        progress(&format!("{} replicas: {}", setting.name(), operation.name()));
+        let scene = Scene { window_ns, ..on(replicas, waits, groups, operation.work()) };
+        let sessions = if operation == Operation::Snapshot { 4 * replicas } else { many * replicas };
+        let over = |measure: &dyn Fn(u64) -> f64| Runs((0..runs).map(measure).collect());
+        let took = over(&|seed| latency(scene, seed));
+        all.push(Measured { setting, latency: took, throughput: over(&|seed| throughput(scene, seed, sessions)) });
     }
     let notes = vec![
         format!(
@@ -128,5 +164,46 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             .to_owned(),
         model(),
     ];
-    Figure { name: NAME, title: TITLE, table, notes, panels: panels.to_vec() }
+    figure(&all, notes)
+}
+
+/// What was measured, beside what the paper prints.
+pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
+    let columns = ["replicas", "operation", "latency ms", "paper's", "Kops/s", "paper's"];
+    let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
+    let empty = || vec![Vec::new(); Operation::ALL.len()];
+    let mut panels = [("latency, ms", 0.001, 1000.0), ("operations a second, thousands", 0.1, 10_000.0)]
+        .map(|(label, from, to)| (Axis { label, from, to }, empty(), empty()));
+    for Measured { setting, latency, throughput } in measured {
+        let known = printed().find(|(known, ..)| known == setting);
+        let papers = known.map(|(_, latency, throughput)| [latency, throughput]);
+        let mut row = vec![setting.name(), setting.operation.name().to_owned()];
+        for (at, (_, ours, theirs)) in panels.iter_mut().enumerate() {
+            let runs = [latency, throughput][at];
+            row.push(runs.told());
+            row.push(papers.map_or_else(String::new, |printed| told(printed[at].0, printed[at].1)));
+            if setting.waits {
+                let (kind, replicas) = (setting.operation as usize, setting.replicas as f64);
+                ours[kind].push((replicas, runs.mean()));
+                theirs[kind].extend(papers.map(|printed| (replicas, printed[at].0)));
+            }
+        }
+        table.rows.push(row);
+    }
+    let panel = |(y, ours, theirs): (Axis, Vec<Vec<(f64, f64)>>, Vec<Vec<(f64, f64)>>)| {
+        let series = |points: Vec<Vec<(f64, f64)>>, whose: &str, style| {
+            let of = |(kind, points): (usize, Vec<(f64, f64)>)| {
+                let name = format!("{}, {whose}", Operation::ALL[kind].name());
+                Series { name, style, color: kind, points }
+            };
+            points.into_iter().enumerate().map(of).collect::<Vec<_>>()
+        };
+        Panel {
+            x: Axis { label: "replicas", from: 0.0, to: 6.0 },
+            y,
+            logarithmic: (false, true),
+            series: [series(ours, "here", Style::OursMarked), series(theirs, "the paper's", Style::Papers)].concat(),
+        }
+    };
+    Figure { name: NAME, title: TITLE.to_owned(), table, notes, panels: panels.map(panel).to_vec() }
 }

@@ -15,7 +15,9 @@ use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Scene, Work};
 
+/// As in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table4";
+/// What it shows.
 pub const TITLE: &str = "two-phase commit with 1 to 200 participants (Spanner, Table 4)";
 
 /// Participants; mean and its deviation, 99th percentile and its deviation, in milliseconds.
@@ -31,27 +33,72 @@ const PAPER: [(u32, (f64, f64), (f64, f64)); 8] = [
 ];
 const SESSIONS: usize = 4;
 
-pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
+/// How many participants the paper's transactions had.
+pub fn participants() -> impl Iterator<Item = u32> {
+    PAPER.iter().map(|(participants, ..)| *participants)
+}
+
+/// What some runs with so many participants said.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// How many.
+    pub participants: u32,
+    /// Of each run.
+    means_ms: Runs,
+    p99s_ms: Runs,
+    transactions: usize,
+}
+
+impl Measured {
+    /// No run yet.
+    pub fn with(participants: u32) -> Measured {
+        Measured { participants, ..Measured::default() }
+    }
+
+    /// A run: what its commits took, sorted.
+    pub fn add(&mut self, took_ns: &[u64]) {
+        self.means_ms.0.push(mean_ms(took_ns));
+        self.p99s_ms.0.push(quantile(took_ns, 0.99) as f64 / MS as f64);
+        self.transactions += took_ns.len();
+    }
+}
+
+pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (servers, groups, runs) = effort.pick((25, 200, 3), (2, 10, 1));
+    let mut all = Vec::new();
+    for participants in participants().filter(|many| *many <= groups) {
+        progress(&format!("{participants} participants"));
+        let window_ns = effort.pick(2 + u64::from(participants) / 10, 1) * S;
+        let scene = Scene { gateways: SESSIONS, window_ns, ..scene(3, servers, groups, 3, Work::Write(participants)) };
+        let mut measured = Measured::with(participants);
+        (0..runs).for_each(|seed| measured.add(&measure(scene, seed, SESSIONS, Regions::Spanner).writes_ns));
+        all.push(measured);
+    }
+    let notes = vec![
+        format!(
+            "Here: 3 zones of {servers} servers, {groups} groups of three, {SESSIONS} sessions on nodes of their own, 0.9 to 1 ms there and back between any two \
+             nodes, clocks that are sure to 2.5 ms; {runs} runs. The paper: 3 zones of 25 servers, 10 runs."
+        ),
+        "A session that only writes first locks one key in each group, in all at once: a round trip that the paper's client does not need. Prepare and commit go to all at once, too."
+            .to_owned(),
+        model(),
+    ];
+    figure(&all, notes)
+}
+
+/// What was measured, beside what the paper prints.
+pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns = ["participants", "mean ms", "paper's", "p99 ms", "paper's", "transactions"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
     let (mut means, mut worst) = (Vec::new(), Vec::new());
-    for (participants, (mean, mean_dev), (p99, p99_dev)) in PAPER.iter().filter(|(many, ..)| *many <= groups) {
-        progress(&format!("{participants} participants"));
-        let window_ns = effort.pick(2 + u64::from(*participants) / 10, 1) * S;
-        let scene = Scene { gateways: SESSIONS, window_ns, ..scene(3, servers, groups, 3, Work::Write(*participants)) };
-        let (mut mean_ours, mut p99_ours, mut many) = (Runs::default(), Runs::default(), 0);
-        for seed in 0..runs {
-            let profile = measure(scene, seed, SESSIONS, Regions::Spanner);
-            mean_ours.0.push(mean_ms(&profile.writes_ns));
-            p99_ours.0.push(quantile(&profile.writes_ns, 0.99) as f64 / MS as f64);
-            many += profile.writes_ns.len();
-        }
-        let papers = (told(*mean, *mean_dev), told(*p99, *p99_dev));
-        let row = [participants.to_string(), mean_ours.told(), papers.0, p99_ours.told(), papers.1, many.to_string()];
+    for Measured { participants, means_ms, p99s_ms, transactions } in measured {
+        let printed = PAPER.iter().find(|(many, ..)| many == participants);
+        let [mean, p99] =
+            printed.map_or_else(Default::default, |(_, mean, p99)| [mean, p99].map(|it| told(it.0, it.1)));
+        let row = [participants.to_string(), means_ms.told(), mean, p99s_ms.told(), p99, transactions.to_string()];
         table.rows.push(row.to_vec());
-        means.push((f64::from(*participants), mean_ours.mean()));
-        worst.push((f64::from(*participants), p99_ours.mean()));
+        means.push((f64::from(*participants), means_ms.mean()));
+        worst.push((f64::from(*participants), p99s_ms.mean()));
     }
     let papers =
         |of: fn(&(u32, (f64, f64), (f64, f64))) -> f64| PAPER.iter().map(|row| (f64::from(row.0), of(row))).collect();
@@ -67,14 +114,5 @@ pub fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             series("99th percentile, the paper's", Style::Papers, 1, papers(|row| row.2.0)),
         ],
     };
-    let notes = vec![
-        format!(
-            "Here: 3 zones of {servers} servers, {groups} groups of three, {SESSIONS} sessions on nodes of their own, 0.9 to 1 ms there and back between any two \
-             nodes, clocks that are sure to 2.5 ms; {runs} runs. The paper: 3 zones of 25 servers, 10 runs."
-        ),
-        "A session that only writes first locks one key in each group, in all at once: a round trip that the paper's client does not need. Prepare and commit go to all at once, too."
-            .to_owned(),
-        model(),
-    ];
-    Figure { name: NAME, title: TITLE, table, notes, panels: vec![panel] }
+    Figure { name: NAME, title: TITLE.to_owned(), table, notes, panels: vec![panel] }
 }
