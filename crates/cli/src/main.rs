@@ -62,7 +62,7 @@ enum Command {
     Workload(workload::Command),
     /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients saw.
     Sim(lab::Simulation),
-    /// Measure a figure of a paper in the lab, and show it beside the paper's numbers.
+    /// Measure a figure of a paper in the lab, or in small on real processes, and show it beside the paper's numbers.
     Figure(figure::Options),
     /// Judge a history of appends to lists that any client of any database wrote.
     Check(lab::Check),
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Some(Command::Clock(command)) => clock::run(&runtime, &command),
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         Some(Command::Sim(simulation)) => simulation.run(),
-        Some(Command::Figure(options)) => figure::run(&options),
+        Some(Command::Figure(options)) => figure::run(&runtime, &options),
         Some(Command::Check(check)) => check.run(),
         Some(Command::Version) => {
             println!("meridian {}", env!("CARGO_PKG_VERSION"));

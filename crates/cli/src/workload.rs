@@ -10,7 +10,7 @@
 //! lost, or 40003 answered, after COMMIT was sent. A lost connection is opened again until the duration is over.
 
 mod bank;
-mod connect;
+pub mod connect;
 mod drive;
 mod report;
 mod tpcb;

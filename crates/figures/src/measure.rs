@@ -75,13 +75,22 @@ impl Runs {
         (self.0.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / many).sqrt()
     }
 
-    /// As the paper's tables have it: the mean and the standard deviation over runs.
+    /// As the paper's tables have it: the mean and the standard deviation over runs, of which one alone has none.
     pub fn told(&self) -> String {
-        told(self.mean(), self.deviation())
+        match self.0.len() {
+            0 | 1 => mean_told(self.mean(), 0.0).0,
+            _ => told(self.mean(), self.deviation()),
+        }
     }
 }
 
 pub fn told(mean: f64, deviation: f64) -> String {
+    let (mean, digits) = mean_told(mean, deviation);
+    format!("{mean} ±{deviation:.digits$}")
+}
+
+/// A mean, and with how many digits it is told.
+fn mean_told(mean: f64, deviation: f64) -> (String, usize) {
     let digits = if mean < 10.0 && deviation < 0.1 { 2 } else { 1 };
-    format!("{mean:.digits$} ±{deviation:.digits$}")
+    (format!("{mean:.digits$}"), digits)
 }

@@ -1,0 +1,231 @@
+//! Nodes of this program, each a process: started on ports that are free, in a folder that goes with them, and killed with whoever has started them.
+
+use crate::workload::connect;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio_postgres::SimpleQueryMessage;
+
+/// How long anything that is no measurement may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
+/// Rows of a group in the table that is worked on.
+pub const ROWS: usize = 100;
+
+/// Nodes that know each other, or one that is alone.
+pub struct Cluster {
+    /// First, so that they end before their folder does.
+    nodes: Vec<Option<Node>>,
+    /// Sorted: node N is the Nth. None if it is alone.
+    addresses: Vec<String>,
+    flags: Vec<Vec<String>>,
+    folder: TempDir,
+}
+
+/// A process; killed when it is dropped.
+struct Node {
+    child: Child,
+    url: String,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits no longer than that.
+pub async fn within<T, E: Display>(
+    limit: Duration,
+    what: &str,
+    done: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(limit, done).await {
+        Ok(done) => done.map_err(|error| format!("{what}: {error}")),
+        Err(_) => Err(format!("{what}: nothing within {} s", limit.as_secs())),
+    }
+}
+
+/// Ports below those that the system gives to outgoing connections: nobody gets one by chance between now and its use.
+fn free_addresses(many: usize) -> Result<Vec<String>, String> {
+    const FIRST: u16 = 10_000;
+    const ALL: u16 = 2_000;
+    let begin = u16::try_from(std::process::id() % u32::from(ALL)).unwrap_or(0);
+    let ports = (0..ALL).map(|at| FIRST + (begin + at) % ALL);
+    let free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let mut addresses: Vec<String> = free.take(many).map(|port| format!("127.0.0.1:{port}")).collect();
+    addresses.sort();
+    if addresses.len() < many {
+        return Err(format!("of the ports {FIRST} to {}, {many} are not free", FIRST + ALL - 1));
+    }
+    Ok(addresses)
+}
+
+impl Cluster {
+    /// Starts so many nodes, each with flags that may depend on its place and on all addresses, and waits until all are ready.
+    pub async fn start(many: usize, flags: impl Fn(usize, &[String]) -> Vec<String>) -> Result<Cluster, String> {
+        let folder = tempfile::Builder::new().prefix("meridian-figure-").tempdir();
+        let folder = folder.map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+        let addresses = if many > 1 { free_addresses(many)? } else { Vec::new() };
+        let flags = (0..many).map(|at| flags(at, &addresses)).collect();
+        let mut cluster = Cluster { nodes: Vec::new(), addresses, flags, folder };
+        // All at once: a new cluster begins when all have met.
+        let starting = (0..many).map(|at| cluster.spawn(at)).collect::<Result<Vec<_>, _>>()?;
+        for (at, starting) in starting.into_iter().enumerate() {
+            let node = cluster.ready(at, starting).await?;
+            cluster.nodes.push(Some(node));
+        }
+        Ok(cluster)
+    }
+
+    fn spawn(&self, at: usize) -> Result<(Node, oneshot::Receiver<String>), String> {
+        let program = std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
+        let wrong = |error: std::io::Error| format!("node {}: {error}", at + 1);
+        let mut command = Command::new(program);
+        for name in ["MERIDIAN_DATA", "MERIDIAN_TOKEN_FILE", "MERIDIAN_LOG"] {
+            command.env_remove(name);
+        }
+        command.args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]);
+        command.arg(self.folder.path().join((at + 1).to_string()));
+        if let Some(own) = self.addresses.get(at) {
+            command.args(["--listen", own, "--join", &self.addresses.join(",")]);
+        }
+        let complaints = File::create(self.complaints(at)).map_err(wrong)?;
+        command.args(&self.flags[at]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+        let mut node = Node { child: command.spawn().map_err(wrong)?, url: String::new() };
+        let lines = node.child.stdout.take().map(|out| BufReader::new(out).lines());
+        let (send, receive) = oneshot::channel();
+        std::thread::spawn(move || {
+            let (mut send, mut url) = (Some(send), String::new());
+            // To the end: a node must not wait for whoever reads what it says.
+            for line in lines.into_iter().flatten().map_while(Result::ok) {
+                if let Some(found) = line.trim().strip_prefix("sql ") {
+                    url = found.trim().to_owned();
+                }
+                if line.starts_with("Ready") {
+                    let _ = send.take().map(|send| send.send(url.clone()));
+                }
+            }
+        });
+        Ok((node, receive))
+    }
+
+    async fn ready(&self, at: usize, (mut node, url): (Node, oneshot::Receiver<String>)) -> Result<Node, String> {
+        let ready = within(PATIENCE, &format!("node {} gets ready", at + 1), url).await;
+        node.url = ready.map_err(|why| {
+            let said = std::fs::read_to_string(self.complaints(at)).unwrap_or_default();
+            format!("{why}; it said: {}", said.lines().last().unwrap_or("nothing"))
+        })?;
+        Ok(node)
+    }
+
+    fn complaints(&self, at: usize) -> std::path::PathBuf {
+        self.folder.path().join(format!("{}.stderr", at + 1))
+    }
+
+    /// Where sessions find a node.
+    pub fn url(&self, at: usize) -> Result<String, String> {
+        let node = self.nodes.get(at).and_then(Option::as_ref);
+        node.map(|node| node.url.clone()).ok_or_else(|| format!("node {} does not run", at + 1))
+    }
+
+    /// Where sessions find some nodes.
+    pub fn urls(&self, of: impl IntoIterator<Item = usize>) -> Result<Vec<String>, String> {
+        of.into_iter().map(|at| self.url(at)).collect()
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, at: usize) {
+        self.nodes[at] = None;
+    }
+
+    /// SIGTERM: it hands over what it leads, and ends by itself.
+    #[cfg(unix)]
+    pub fn terminate(&mut self, at: usize) -> Result<(), String> {
+        use rustix::process::{Pid, Signal, kill_process};
+        let node = self.nodes[at].as_ref().ok_or_else(|| format!("node {} does not run", at + 1))?;
+        kill_process(Pid::from_child(&node.child), Signal::TERM).map_err(|error| format!("node {}: {error}", at + 1))
+    }
+
+    /// There is no SIGTERM here.
+    #[cfg(not(unix))]
+    pub fn terminate(&mut self, at: usize) -> Result<(), String> {
+        Err(format!("node {}: this system has no SIGTERM", at + 1))
+    }
+
+    /// Starts one that was killed, on what it has kept.
+    pub async fn restart(&mut self, at: usize) -> Result<(), String> {
+        let starting = self.spawn(at)?;
+        self.nodes[at] = Some(self.ready(at, starting).await?);
+        Ok(())
+    }
+
+    /// Runs a statement at a node; its rows, if it has any.
+    pub async fn sql(&self, at: usize, statement: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+        let url = self.url(at)?;
+        let shown: String = statement.chars().take(60).collect();
+        let answered = async {
+            let client = connect::open(&url).await?;
+            client.simple_query(statement).await.map_err(|error| connect::explain(&error))
+        };
+        let answers = within(PATIENCE, &shown, answered).await?;
+        let row = |answer: SimpleQueryMessage| match answer {
+            SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()),
+            _ => None,
+        };
+        Ok(answers.into_iter().filter_map(row).collect())
+    }
+
+    /// A table in so many groups of [`ROWS`] rows, each of which has a text of so many bytes.
+    pub async fn fill(&self, groups: usize, bytes: usize) -> Result<(), String> {
+        self.sql(0, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text NOT NULL)").await?;
+        let text = "x".repeat(bytes);
+        for group in 0..groups {
+            let rows: Vec<String> = (0..ROWS).map(|row| format!("({}, 0, '{text}')", group * ROWS + row)).collect();
+            self.sql(0, &format!("INSERT INTO t VALUES {}", rows.join(","))).await?;
+        }
+        let bounds: Vec<String> = (1..groups).map(|group| format!("({})", group * ROWS)).collect();
+        if !bounds.is_empty() {
+            self.sql(0, &format!("ALTER TABLE t SPLIT AT VALUES {}", bounds.join(", "))).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps everything on one node alone.
+    pub async fn only_on(&self, at: usize) -> Result<(), String> {
+        self.sql(at, &format!("ALTER DATABASE meridian MEMBERS ({})", at + 1)).await.map(drop)
+    }
+
+    /// Has everything led by one node: it is on that one alone, and then on all others, too.
+    pub async fn led_by(&self, at: usize) -> Result<(), String> {
+        self.only_on(at).await?;
+        let all: Vec<String> = (1..=self.nodes.len()).map(|number| number.to_string()).collect();
+        self.sql(at, &format!("ALTER DATABASE meridian MEMBERS ({})", all.join(", "))).await.map(drop)
+    }
+
+    /// Who leads each group, as a node knows it; nobody, if it does not.
+    pub async fn leaders(&self, at: usize) -> Result<Vec<Option<usize>>, String> {
+        let rows = self.sql(at, "SELECT leader FROM meridian.shards").await?;
+        let leader = |row: &Vec<Option<String>>| row.first()?.as_ref()?.parse::<usize>().ok()?.checked_sub(1);
+        Ok(rows.iter().map(leader).collect())
+    }
+
+    /// Wakes all groups, and waits until a node knows a leader of each.
+    pub async fn awake(&self, at: usize) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.sql(at, "SELECT count(*) FROM t").await?;
+            if self.leaders(at).await?.iter().all(Option::is_some) {
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(format!("a leader of each group: node {} knows none within {} s", at + 1, PATIENCE.as_secs()))
+    }
+}

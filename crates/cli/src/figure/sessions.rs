@@ -1,0 +1,223 @@
+//! Sessions that do the same over and over, each on its own connection, and what became of it.
+
+use super::cluster::within;
+use crate::workload::connect;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_postgres::{Client, Statement};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What a lost connection waits before another one is opened.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a session does before a COMMIT, by its number.
+pub type Before = Arc<dyn Fn(usize, &mut StdRng) -> String + Send + Sync>;
+
+/// What is done, and timed.
+#[derive(Clone)]
+pub enum Work {
+    /// A statement by itself, for one of so many keys.
+    Statement { sql: String, keys: usize },
+    /// The COMMIT of a transaction, and not what it does before.
+    Commit(Before),
+}
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Each session begins one so often, and goes on without a pause while it is late; or always goes on.
+    pub every: Option<Duration>,
+    /// When nothing is begun any more.
+    pub lasts: Duration,
+}
+
+/// What failed, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct Failures(BTreeMap<String, u64>);
+
+impl Failures {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    fn note(&mut self, why: String) {
+        *self.0.entry(why).or_default() += 1;
+    }
+
+    /// Those of another measurement, too.
+    pub fn add(&mut self, others: &Failures) {
+        for (why, many) in &others.0 {
+            *self.0.entry(why.clone()).or_default() += many;
+        }
+    }
+
+    /// As a sentence.
+    pub fn told(&self) -> String {
+        if self.0.is_empty() {
+            return "No operation failed.".to_owned();
+        }
+        let each: Vec<String> = self.0.iter().map(|(why, many)| format!("{many} × {why}")).collect();
+        format!("Operations that failed: {}.", each.join("; "))
+    }
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// When each was answered since all began, and what it had taken.
+    pub answers: Vec<(Duration, Duration)>,
+    /// What was not.
+    pub failures: Failures,
+}
+
+impl Outcome {
+    /// What the answers took, sorted; an error if there are none.
+    pub fn took_ns(&self) -> Result<Vec<u64>, String> {
+        let mut all: Vec<u64> = self.answers.iter().map(|(_, took)| nanos(*took)).collect();
+        all.sort_unstable();
+        if all.is_empty() { Err(format!("nothing was answered. {}", self.failures.told())) } else { Ok(all) }
+    }
+
+    /// How many were answered each second of so long.
+    pub fn rate(&self, lasts: Duration) -> f64 {
+        self.answers.iter().filter(|(at, _)| *at <= lasts).count() as f64 / lasts.as_secs_f64()
+    }
+}
+
+/// A time of a measurement, which lasts minutes.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Sessions that are connected.
+pub struct Sessions(Vec<Session>);
+
+impl Sessions {
+    /// Connects so many to these nodes in turn.
+    pub async fn open(urls: &[String], many: usize, work: &Work) -> Result<Sessions, String> {
+        let mut sessions = Vec::new();
+        for number in 0..many {
+            let opened = Session::open(urls.to_vec(), number, work.clone());
+            sessions.push(within(PATIENCE, "a session is opened", opened).await?);
+        }
+        Ok(Sessions(sessions))
+    }
+
+    /// Lets them work.
+    pub async fn drive(self, load: Load) -> Outcome {
+        let (many, began) = (self.0.len().max(1) as u32, Instant::now());
+        // Whoever waits for them no longer ends them.
+        let mut running = JoinSet::new();
+        for (place, session) in (0_u32..).zip(self.0) {
+            let first = began + load.every.unwrap_or_default() * place / many;
+            running.spawn(session.drive(began, first, load));
+        }
+        let mut all = Outcome::default();
+        while let Some(ended) = running.join_next().await {
+            match ended {
+                Ok(outcome) => {
+                    all.answers.extend(outcome.answers);
+                    all.failures.add(&outcome.failures);
+                }
+                Err(error) => all.failures.note(format!("a session ended: {error}")),
+            }
+        }
+        all
+    }
+}
+
+struct Session {
+    /// It goes to the next one when the one that it is connected to is gone.
+    urls: Vec<String>,
+    number: usize,
+    work: Work,
+    random: StdRng,
+    client: Client,
+    prepared: Option<Statement>,
+}
+
+async fn connect(url: &str, work: &Work) -> Result<(Client, Option<Statement>), String> {
+    let client = connect::open(url).await?;
+    let prepared = match work {
+        Work::Statement { sql, .. } => Some(client.prepare(sql).await.map_err(|error| connect::explain(&error))?),
+        Work::Commit(_) => None,
+    };
+    Ok((client, prepared))
+}
+
+impl Session {
+    async fn open(mut urls: Vec<String>, number: usize, work: Work) -> Result<Session, String> {
+        let places = urls.len();
+        urls.rotate_left(number % places);
+        let (client, prepared) = connect(&urls[0], &work).await?;
+        Ok(Session { urls, number, work, random: StdRng::seed_from_u64(number as u64), client, prepared })
+    }
+
+    async fn drive(mut self, began: Instant, mut due: Instant, load: Load) -> Outcome {
+        let (mut outcome, end) = (Outcome::default(), began + load.lasts);
+        loop {
+            if let Some(every) = load.every {
+                sleep_until(due).await;
+                due += every;
+            }
+            if Instant::now() >= end {
+                return outcome;
+            }
+            match within(PATIENCE, "an operation", self.step()).await {
+                Ok(took) => outcome.answers.push((began.elapsed(), took)),
+                Err(why) => {
+                    outcome.failures.note(why);
+                    self.follow(end, &mut outcome.failures).await;
+                }
+            }
+        }
+    }
+
+    /// Does it once; what the timed part took.
+    async fn step(&mut self) -> Result<Duration, String> {
+        let explain = |error: tokio_postgres::Error| connect::explain(&error);
+        let began = match (&self.work, &self.prepared) {
+            (Work::Statement { keys, .. }, Some(prepared)) => {
+                let key = self.random.random_range(0..*keys) as i32;
+                let began = Instant::now();
+                self.client.query(prepared, &[&key]).await.map_err(explain)?;
+                began
+            }
+            (Work::Commit(before), _) => {
+                let before = format!("BEGIN; {}", before(self.number, &mut self.random));
+                self.client.batch_execute(&before).await.map_err(explain)?;
+                let began = Instant::now();
+                self.client.batch_execute("COMMIT").await.map_err(explain)?;
+                began
+            }
+            (Work::Statement { .. }, None) => return Err("a statement that was not prepared".to_owned()),
+        };
+        Ok(began.elapsed())
+    }
+
+    /// After a failure: goes on where it is, or at the next node that lives.
+    async fn follow(&mut self, end: Instant, failures: &mut Failures) {
+        let rolled_back = within(PATIENCE, "ROLLBACK", self.client.batch_execute("ROLLBACK")).await;
+        if rolled_back.is_ok() && !self.client.is_closed() {
+            return;
+        }
+        while Instant::now() < end {
+            self.urls.rotate_left(1);
+            match within(PATIENCE, "a session follows", connect(&self.urls[0], &self.work)).await {
+                Ok((client, prepared)) => {
+                    (self.client, self.prepared) = (client, prepared);
+                    return;
+                }
+                Err(why) => failures.note(why),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
