@@ -9,7 +9,8 @@
 //!                          what the paper printed ─────────────────────┘
 //! ```
 //!
-//! What was measured elsewhere (`meridian figure NAME --processes`) is shown by the same file: its `figure` takes what was measured, and knows nothing of how.
+//! What was measured elsewhere (`meridian figure NAME --processes`) is shown by the same file: its `figure` takes what was measured, and knows
+//! nothing of how.
 //!
 //! **What a comparison means.** The paper's machines, disks and networks are not ours, so that milliseconds compare to little. What compares is what follows from the
 //! protocol: what grows with what, what does not, and where it breaks.

@@ -174,7 +174,6 @@ pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figu
         let points = per_second.iter().enumerate().map(points).collect();
         all.push(Series { name: format!("{}, here", kill.name()), style: Style::Ours, color, points });
     }
-    let most = all.iter().flat_map(|series: &Series| &series.points).map(|(_, part)| *part).fold(550.0, f64::max);
     let at = course.killed_s as f64;
     let hard = vec![(at + 0.5, 0.0), (at + 10.0, 200.0)];
     all.push(Series {
@@ -191,7 +190,7 @@ pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figu
     });
     let panel = Panel {
         x: Axis { label: "seconds", from: 0.0, to: course.seconds as f64 },
-        y: Axis { label: "reads a second, % of those before", from: 0.0, to: most + 50.0 },
+        y: Axis { label: "reads a second, % of those before", from: 0.0, to: 600.0 },
         logarithmic: (false, false),
         series: all,
     };

@@ -1,8 +1,8 @@
 //! `meridian figure`: the papers' figures, measured in the lab, or in small on real processes.
 //!
-//! On processes: nodes of this very program (`meridian start`) on this machine, in temporary folders, and sessions over PostgreSQL's wire in this process. What is
-//! known of a paper, and how it is drawn, stands in `figures`; here is only what is measured, a file for each figure. Nothing that is started here outlives the
-//! measurement, whether it ends well, with an error, or with a signal.
+//! On processes: nodes of this very program (`meridian start`) on this machine, in temporary folders, and sessions over PostgreSQL's wire in this
+//! process. What is known of a paper, and how it is drawn, stands in `figures`; here is only what is measured, a file for each figure. Nothing
+//! that is started here outlives the measurement, whether it ends well, with an error, or with a signal that a process can hear.
 
 mod cluster;
 mod sessions;
@@ -114,8 +114,8 @@ fn world(nodes: &str) -> String {
         std::thread::available_parallelism().map_or_else(|_| "an unknown number of".into(), |many| many.to_string());
     let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
     format!(
-        "Measured on real processes: {nodes}. A node is a process of this program{build}. All are on one machine of {cores} cores, which the sessions share with them; between them is loopback, and \
-         what they keep is synced (fsync) to a temporary folder{}.",
+        "Measured on real processes: {nodes}. A node is a process of this program{build}. All are on one machine of {cores} cores, which the \
+         sessions share with them; between them is loopback, and what they keep is synced (fsync) to a temporary folder{}.",
         file_system().map_or_else(String::new, |kind| format!(" on {kind}"))
     )
 }

@@ -37,24 +37,29 @@ pub struct Load {
     pub lasts: Duration,
 }
 
-/// What failed, and how often.
+/// What failed, and how often: by SQLSTATE, where there is one, with the words of the first.
 #[derive(Clone, Debug, Default)]
-pub struct Failures(BTreeMap<String, u64>);
+pub struct Failures(BTreeMap<String, (u64, String)>);
 
 impl Failures {
     /// How many.
     pub fn count(&self) -> u64 {
-        self.0.values().sum()
+        self.0.values().map(|(many, _)| many).sum()
     }
 
     fn note(&mut self, why: String) {
-        *self.0.entry(why).or_default() += 1;
+        self.note_so_many(1, why);
+    }
+
+    fn note_so_many(&mut self, many: u64, why: String) {
+        let kind = why.rsplit_once("SQLSTATE").map_or(why.as_str(), |(_, code)| code).to_owned();
+        self.0.entry(kind).or_insert((0, why)).0 += many;
     }
 
     /// Those of another measurement, too.
     pub fn add(&mut self, others: &Failures) {
-        for (why, many) in &others.0 {
-            *self.0.entry(why.clone()).or_default() += many;
+        for (many, why) in others.0.values() {
+            self.note_so_many(*many, why.clone());
         }
     }
 
@@ -63,7 +68,7 @@ impl Failures {
         if self.0.is_empty() {
             return "No operation failed.".to_owned();
         }
-        let each: Vec<String> = self.0.iter().map(|(why, many)| format!("{many} × {why}")).collect();
+        let each: Vec<String> = self.0.values().map(|(many, why)| format!("{many} × {why}")).collect();
         format!("Operations that failed: {}.", each.join("; "))
     }
 }
@@ -219,5 +224,23 @@ impl Session {
             }
             sleep(PAUSE).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_one_kind_are_counted_together() {
+        let (mut all, mut others) = (Failures::default(), Failures::default());
+        assert_eq!((all.count(), all.told().as_str()), (0, "No operation failed."));
+        all.note("no leader of shard 1 (SQLSTATE 57P03)".to_owned());
+        others.note("no leader of shard 2 (SQLSTATE 57P03)".to_owned());
+        others.note("connection closed".to_owned());
+        all.add(&others);
+        assert_eq!(all.count(), 3);
+        let told = all.told();
+        assert!(told.contains("2 × no leader of shard 1") && told.contains("1 × connection closed"), "{told}");
     }
 }

@@ -74,9 +74,11 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{} nodes, and then {MASTERS}", MASTERS + DAEMONS)),
         format!(
-            "First {MASTERS} time masters, whose clocks are said to be sure to 10 µs, and {DAEMONS} nodes that ask them; then {MASTERS} nodes that believe no clock and ask each other. In the middle two of the five are \
-             killed and then started again. ε is uncertainty_ns of SHOW CLOCK, which each node that only asks, or stays, is asked for every {} ms, also long after the last answer of a master. All have one machine's clock: what \
-             makes them unsure is how long messages over loopback take, and how long processes wait for a core. The paper: several thousand servers, over weeks.",
+            "First {MASTERS} time masters, whose clocks are said to be sure to 10 µs, and {DAEMONS} nodes that ask them; then {MASTERS} nodes \
+             that believe no clock and ask each other. In the middle two of the five are killed and then started again. ε is uncertainty_ns of \
+             SHOW CLOCK, which each node that only asks, or stays, is asked for every {} ms, also long after the last answer of a master. All \
+             have one machine's clock: what makes them unsure is how long messages over loopback take, and how long processes wait for a core. \
+             The paper: several thousand servers, over weeks.",
             EVERY.as_millis()
         ),
         "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it."
