@@ -9,7 +9,7 @@
 
 use crate::client::{MARK, Seen};
 use crate::site::Handle;
-use crate::workload::{OPENING, Plan, Step};
+use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_history::{Op, Status, Value};
 use meridian_machine::sometimes;
 use meridian_sql::{Datum, Engine, Response, Session, SqlError, state};
@@ -81,6 +81,9 @@ impl Client<'_> {
         if let Some(pause_ns) = plan.dawdles_ns {
             let until = desk.now().boot_ns + pause_ns;
             desk.pause(until).await;
+        }
+        if plan.scope == Scope::Negotiated {
+            self.run("SET spanner.negotiate_timestamps = on").await?;
         }
         let alone = plan.alone;
         if !alone {
