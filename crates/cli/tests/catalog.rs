@@ -139,7 +139,7 @@ async fn pg_locks_tells_who_waits_for_whom() {
     let waits = "SELECT w.pid, pg_blocking_pids(w.pid), a.application_name, a.query, l.relation::regclass \
                  FROM pg_locks l JOIN pg_stat_activity w ON w.pid = l.pid \
                  JOIN pg_locks h ON h.granted AND NOT l.granted JOIN pg_stat_activity a ON a.pid = h.pid";
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
     let row = loop {
         if let Some(row) = watcher.query(waits, &[]).await.expect("an answer").pop() {
             break row;

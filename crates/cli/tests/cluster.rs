@@ -97,7 +97,7 @@ fn money_moves_between_groups_whoever_is_killed() {
         cluster.kill(killed);
         let (survivor, began) = ((killed + 1) % 3, Instant::now());
         let mut through = 0;
-        while through < 3 && began.elapsed() < Duration::from_secs(60) {
+        while through < 3 && began.elapsed() < Duration::from_secs(120) {
             let number = u32::try_from(killed).expect("small") * 3 + through;
             through += u32::from(transfer(cluster.node(survivor), number, 29 - number));
         }
@@ -154,7 +154,7 @@ fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
     }
     assert!(acknowledged.len() > 20, "{} statements", acknowledged.len());
     for at in 0..3 {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(120);
         while !cluster.node(at).get("/health").contains("\"status\":\"ok\"") {
             assert!(Instant::now() < end, "{}", cluster.node(at).get("/health"));
             std::thread::sleep(Duration::from_millis(50));
@@ -206,7 +206,7 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
     assert!(before.contains("starting") && before.contains("cluster time"), "{before}");
     sql(&nodes[1], "create table t (id int primary key)");
     sql(&nodes[2], "insert into t values (1)");
-    let end = Instant::now() + Duration::from_secs(40);
+    let end = Instant::now() + Duration::from_secs(120);
     let known = || {
         sql(
             &nodes[0],
@@ -299,7 +299,7 @@ fn time_masters_tell_the_others_what_time_it_is() {
     sql(&nodes[2], "create table t (id int primary key)");
     let known =
         "select source from meridian.clock where state = 'good' and ahead_ns is null and uncertainty_ns < 100000000";
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(120);
     for (at, source) in
         ["--clock-bound and time masters", "--clock-bound and time masters", "time masters"].iter().enumerate()
     {
@@ -354,7 +354,7 @@ fn health_is_what_a_majority_can_serve() {
     let mut cluster = Cluster::start();
     sql(cluster.node(0), "select 1");
     let becomes = |node: &Started, code: &str| {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(120);
         while !node.get("/health").starts_with(&format!("HTTP/1.1 {code}")) {
             assert!(Instant::now() < end, "not {code}: {}", node.get("/health"));
         }
@@ -428,7 +428,7 @@ fn psql_goes_to_a_node_that_lives() {
         };
         cluster.kill(killed);
         // A statement may fail while nobody leads; none is answered wrongly.
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(120);
         loop {
             let output = psql(&format!("insert into t values ({killed}) on conflict do nothing"));
             if output.status.success() {

@@ -73,7 +73,7 @@ fn writes_fail_while_the_disk_is_full_and_reads_go_on() {
     };
     assert_eq!(count(&node), acknowledged * 4000, "what was refused must not be there, and what was acknowledged must");
     std::fs::remove_file(ballast).expect("it is removed");
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     while !sql(&node, "insert into t values (-1, 'there is room')").status.success() {
         assert!(Instant::now() < end, "it does not recover");
         std::thread::sleep(Duration::from_millis(100));

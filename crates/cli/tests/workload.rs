@@ -57,7 +57,7 @@ impl Postgres {
         let child = command("postgres").args(["-h", "127.0.0.1", "-p", port, "-F", "-k"]).arg(folder.path()).spawn();
         let url = format!("postgresql://root@{address}/postgres");
         let postgres = Postgres { child: child.expect("postgres runs"), url, _folder: folder };
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(120);
         while !run(&["sql", &postgres.url, "-e", "select 1"]).status.success() {
             assert!(Instant::now() < end, "PostgreSQL does not answer");
             std::thread::sleep(Duration::from_millis(50));

@@ -35,7 +35,7 @@ fn open(node: u32, members: &[Member], folder: &Path, token: Option<Token>) -> R
 }
 
 fn put(node: &Node, key: &str) {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     loop {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
         let committed = node.database("postgres").ok_or("no database".to_owned()).and_then(|database| {

@@ -100,7 +100,7 @@ fn ask(address: &str, line: &str) -> Option<String> {
 
 /// Asks until a node answers with success.
 fn insist(addresses: &[String], line: &str) -> String {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     let mut last = None;
     while Instant::now() < end {
         for address in addresses {

@@ -91,7 +91,7 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
     std::fs::remove_dir_all(folder.path().join("store")).unwrap();
     for life in 0..2 {
         let node = Node::open(Options::alone().at(folder.path())).unwrap();
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(120);
         while node.status().shards.iter().filter(|shard| shard.database == "meridian").count() < 2 {
             assert!(Instant::now() < until, "life {life}: {:?}", node.status());
             std::thread::sleep(Duration::from_millis(5));

@@ -88,12 +88,12 @@ impl Started {
                 let _ = send.send(line);
             }
         });
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(120);
         let mut url = String::new();
         let mut http = String::new();
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let line = receive.recv_timeout(left).expect("it gets ready within 30 s");
+            let line = receive.recv_timeout(left).expect("it gets ready within two minutes");
             if let Some(found) = line.trim().strip_prefix("sql ") {
                 url = found.trim().to_owned();
             }
@@ -123,14 +123,14 @@ impl Started {
     pub fn terminate(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(120);
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait().expect("it can be asked") {
                 return status.code();
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("it did not stop within 20 s of SIGTERM");
+        panic!("it did not stop within two minutes of SIGTERM");
     }
 
     /// GET, over a plain socket.

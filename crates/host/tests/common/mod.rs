@@ -54,7 +54,7 @@ pub fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Memb
 }
 
 pub fn insist<T>(what: impl Fn() -> Result<T, String>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     loop {
         match what() {
             Ok(done) => return done,

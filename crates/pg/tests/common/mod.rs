@@ -18,7 +18,7 @@ use tokio::time::timeout;
 pub use memory::Memory;
 
 /// Nothing in these tests takes longer.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Two(Vec<Arc<Engine>>);
 
