@@ -594,8 +594,9 @@ impl Check {
         fn wrong(why: &impl ToString, who: Vec<&Transaction>) -> (String, Vec<Transaction>) {
             (why.to_string(), who.into_iter().cloned().collect())
         }
-        let happened = |transaction: &&Transaction| transaction.status == Status::Ok;
-        let timed = history.iter().filter(happened).all(|transaction| transaction.at.is_some());
+        let wrote = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
+        let timed = history.iter().any(|transaction| transaction.at.is_some())
+            && history.iter().filter(wrote).all(|transaction| transaction.at.is_some());
         let by_cycles = |model| cycles::judge(history, model).map_err(|why| wrong(&why, why.transactions()));
         let by_timestamps = |verdict: Result<(), timestamps::Violation>| {
             verdict.map_err(|why| wrong(&why, why.transactions())).map(|()| "by cycles and by timestamps")

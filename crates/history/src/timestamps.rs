@@ -1,6 +1,7 @@
 //! The exact judge: everything that happened, replayed in the order of its commit timestamps.
 //!
 //! 1. Whoever wrote has a timestamp of its own. Who only read shares the one of the last commit that it saw: it comes after it.
+//!    Who only read and tells no timestamp is not judged here.
 //! 2. Each read must return what stands there when everything before was replayed, and its own earlier writes.
 //! 3. Who wrote, and ended before another began, has not the greater timestamp. Who only read may have: a snapshot at `now.latest` lies ahead by what the
 //!    clocks do not know. What begins after it and writes below it is missing in what it read.
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 /// What contradicts the order of the timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// A transaction that happened has no timestamp: nothing can be said.
-    #[error("a transaction that happened tells no timestamp: {0}")]
+    /// A transaction that happened and wrote has no timestamp: nothing can be said.
+    #[error("a transaction that wrote tells no timestamp: {0}")]
     NoTimestamp(Box<Transaction>),
     /// Two that wrote share one.
     #[error("two transactions that wrote have one timestamp: {0} and {1}")]
@@ -64,6 +65,8 @@ pub fn replay(history: &[Transaction]) -> Result<(), Violation> {
     for transaction in history.iter().filter(|transaction| transaction.status != Status::Fail) {
         match (transaction.at, transaction.status) {
             (Some(at), _) => happened.push((at, !transaction.writes(), transaction)),
+            // Of the present in what it read only: it has no place in the order of all, and `cycles` says whether that was the present.
+            (None, Status::Ok) if !transaction.writes() => {}
             (None, Status::Ok) => return Err(Violation::NoTimestamp(Box::new(transaction.clone()))),
             (None, _) => {}
         }

@@ -147,7 +147,7 @@ pub struct Report {
     pub verdict: Result<(), String>,
     /// How often each fault struck.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often shards were split, and got other members: no faults, and not without effect.
+    /// How often shards were split, got other members, and were copied to who was behind: no faults, and not without effect.
     pub changes: BTreeMap<&'static str, u64>,
     /// How often each state was met that a campaign should meet.
     pub reached: BTreeMap<&'static str, u64>,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What strikes many times in any campaign.
+/// What strikes many times in any campaign, and what comes of it.
 const FAULTS: &[&str] = &[
     "broken connection",
     "clock drift",
@@ -79,7 +79,8 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     for report in &reports {
         let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
         *committed.entry(campaign(report.seed).workload.name()).or_default() += ok.count();
-        report.faults.iter().for_each(|(name, times)| *struck.entry(name).or_default() += times);
+        let happened = report.faults.iter().chain(&report.changes);
+        happened.for_each(|(name, times)| *struck.entry(name).or_default() += times);
         report.reached.iter().for_each(|(what, times)| *met.entry(what).or_default() += times);
     }
     let starved = reports.iter().filter(|report| report.is_starved()).count();

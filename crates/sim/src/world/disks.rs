@@ -111,7 +111,7 @@ impl World {
         let (Some(life), Some(copy)) = (&mut there.life, copy) else { return };
         match life.take_over(there.clock.reading(), shard, copy) {
             Ok(()) => {
-                *self.struck.entry("whole copy").or_default() += 1;
+                *self.changed.entry("whole copy").or_default() += 1;
                 self.tell(|| format!("{} goes on from a copy through {}", self.members[node], index.0));
                 self.push(MS, sender, Event::CopyDone { shard, to: node, index });
             }

@@ -150,7 +150,7 @@ impl World {
         // Whoever reads the present may do so for as long as versions are kept. A copy has none; and who believes lies knows no present.
         let (start, mode) = (there.start, there.mode);
         let soon = self.now() - start < HISTORY / 2;
-        let keeps = !self.struck.contains_key("whole copy") && !self.options.deceives();
+        let keeps = !self.changed.contains_key("whole copy") && !self.options.deceives();
         if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
             self.fail(format!("client {client} cannot read the present: {:?}", seen.why));
         }
