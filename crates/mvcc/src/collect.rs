@@ -57,9 +57,7 @@ impl Retained {
         let due = |(seen, known): &(u64, Timestamp)| {
             closed > *known && now_ns >= seen.saturating_add(retention_ns / Self::STEPS)
         };
-        if let Some((seen, _)) = self.closed.back_mut() {
-            *seen = now_ns.min(*seen); // A clock that was ahead holds nothing back.
-        }
+        self.closed.iter_mut().for_each(|(seen, _)| *seen = now_ns.min(*seen)); // A clock that was ahead holds nothing back.
         if self.closed.back().is_none_or(due) {
             self.closed.push_back((now_ns, closed));
         }
@@ -183,6 +181,12 @@ mod tests {
         (2_000..3_000).for_each(|now| assert!(retained.horizon(now, 160, at(now)) < at(now - 159)));
         assert!(retained.closed.len() <= 18, "{}", retained.closed.len());
         assert_eq!(retained.horizon(9_000, 160, at(50)), at(50));
+        // A clock that was hours ahead, and is right again.
+        for (ahead, closed) in [(50_000, 9_100), (50_100, 9_200)] {
+            retained.horizon(ahead, 160, at(closed));
+        }
+        assert!(retained.horizon(9_300, 160, at(9_300)) < at(9_100));
+        assert_eq!(retained.horizon(9_461, 160, at(9_461)), at(9_200));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: Meridian beside PostgreSQL, row by row, in the same minutes on the same machine.
 //!
 //! Each row runs one after the other on both, so that a machine that is busy is busy for both; the CPU that others burnt meanwhile stands in the
-//! row, and a row is run again where that was much. Both sync every commit to the same disk. Nothing is cached between rows but what
+//! row, and a row is run again where that was much (but `put`, in which three take turns). Both sync every commit to the same disk. Nothing is cached between rows but what
 //! the servers cache.
 
 use crate::etcd::Etcd;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::SimpleQueryMessage;
 
 /// How long anything that is no measurement may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Rows of a group in the table that is worked on.
 pub const ROWS: usize = 100;
@@ -218,14 +218,16 @@ impl Cluster {
 
     /// Wakes all groups, and waits until a node knows a leader of each.
     pub async fn awake(&self, at: usize) -> Result<(), String> {
-        let end = Instant::now() + PATIENCE;
+        let (end, mut why) = (Instant::now() + PATIENCE, "some are not known".to_owned());
         while Instant::now() < end {
-            self.sql(at, "SELECT count(*) FROM t").await?;
-            if self.leaders(at).await?.iter().all(Option::is_some) {
-                return Ok(());
+            let counted = self.sql(at, "SELECT count(*) FROM t").await;
+            match (counted, self.leaders(at).await) {
+                (Ok(_), Ok(leaders)) if leaders.iter().all(Option::is_some) => return Ok(()),
+                (Err(error), _) | (_, Err(error)) => why = error,
+                _ => {}
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Err(format!("a leader of each group: node {} knows none within {} s", at + 1, PATIENCE.as_secs()))
+        Err(format!("a leader of each group, at node {}, within {} s: {why}", at + 1, PATIENCE.as_secs()))
     }
 }

@@ -626,7 +626,9 @@ impl Machine for Group {
         }
         match message {
             Message::PreVote { term, last_index, last_term } => {
-                let granted = term > self.term
+                // Who was invited and does not know yet which stay this is votes for nobody: whoever asks may count a former one.
+                let granted = self.since.is_some()
+                    && term > self.term
                     && self.up_to_date(last_index, last_term)
                     && !self.hears_a_leader(now)
                     && !self.promised_to_another(now, from);
@@ -648,7 +650,8 @@ impl Machine for Group {
                 }
             }
             Message::Vote { term, last_index, last_term } => {
-                let granted = term == self.term
+                let granted = self.since.is_some()
+                    && term == self.term
                     && self.voted_for.is_none_or(|voted| voted == from)
                     && !self.promised_to_another(now, from)
                     && self.up_to_date(last_index, last_term);
