@@ -76,8 +76,9 @@ impl Surroundings for Around {
         Box::pin(async move { self.0.drop_database(name).await.map_err(of_database) })
     }
 
-    fn split<'a>(&'a self, database: &'a str, key: Vec<u8>) -> Future<'a, Result<(), SqlError>> {
-        Box::pin(async move { self.0.split(database, Key::from(key)).await.map_err(of_database) })
+    fn split<'a>(&'a self, database: &'a str, keys: Vec<Vec<u8>>) -> Future<'a, Result<(), SqlError>> {
+        let keys = keys.into_iter().map(Key::from).collect();
+        Box::pin(async move { self.0.split(database, keys).await.map_err(of_database) })
     }
 
     fn change_members<'a>(&'a self, database: &'a str, members: GroupMembers) -> Future<'a, Result<(), SqlError>> {

@@ -26,15 +26,16 @@ use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use meridian_placement::{
     DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, keys_untold, row_prefix, shards_key,
 };
-use meridian_replication::group::{Index, Membership, Roster};
-use meridian_store::Space;
+use meridian_replication::group::{Index, Membership, Roster, Stay};
+use meridian_store::{Left, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{MOST_SHARDS, Origin};
+use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin};
 use meridian_txn::locking::Members;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
@@ -69,6 +70,8 @@ impl std::error::Error for DatabaseError {}
 
 /// A node that has agreed on a split has its member of the new shard within so long, mostly.
 const BORN_WITHIN_NS: u64 = 5_000_000_000;
+/// Numbers of shards that a split of many keys takes at once: as many are lost if it fails, and a database has not for ever more.
+const NUMBERS_AT_ONCE: usize = 32;
 
 /// What cannot be done for want of room is tried again after this.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -78,7 +81,7 @@ enum Task {
     /// A row of `system` was installed here.
     Learn(DatabaseRow),
     /// This node is a member of a shard since an entry.
-    Invite(DatabaseId, ShardId, Index),
+    Invite(DatabaseId, ShardId, Stay),
     /// This node is no member of a shard any more since an entry.
     Leave(DatabaseId, ShardId, Index),
     Stop,
@@ -92,20 +95,22 @@ struct OfDatabase {
 }
 
 impl Lifecycle for OfDatabase {
-    fn bear(&self, parent: ShardId, (child, bounds): (ShardId, KeyRange), eager: bool) {
-        let Some(directory) = self.directory.upgrade() else { return };
-        let Some(gateway) = directory.gateway(self.database) else { return };
+    fn bear(&self, parent: ShardId, (child, bounds): (ShardId, KeyRange), eager: bool) -> bool {
+        let Some(directory) = self.directory.upgrade() else { return true };
+        let Some(gateway) = directory.gateway(self.database) else { return true };
         let sessions = gateway.site().sessions();
         let _alone = directory.bearing.lock();
-        if let Err(error) = directory.bear_child(sessions, parent, (child, bounds), eager) {
-            tracing::error!(%error, "a shard that was split off cannot be begun on this node");
+        let begun = directory.bear_child(sessions, parent, (child, bounds), eager);
+        if let Err(error) = &begun {
+            tracing::error!(%error, "a shard that was split off cannot be begun on this node; trying again");
         }
+        begun.is_ok()
     }
 
     // Asked for within a step of a machine: done after it.
 
-    fn invite(&self, shard: ShardId, since: Index) {
-        let _ = self.tasks.send(Task::Invite(self.database, shard, since));
+    fn invite(&self, shard: ShardId, stay: Stay) {
+        let _ = self.tasks.send(Task::Invite(self.database, shard, stay));
     }
 
     fn leave(&self, shard: ShardId, since: Index) {
@@ -190,8 +195,8 @@ impl Directory {
                             tracing::error!(%error, "a database cannot be begun or ended on this node");
                         }
                     }
-                    Task::Invite(database, shard, since) => {
-                        if let Err(error) = directory.invite(database, shard, since) {
+                    Task::Invite(database, shard, stay) => {
+                        if let Err(error) = directory.invite(database, shard, stay) {
                             tracing::error!(%error, "a member of a shard cannot be begun on this node; its leader asks again");
                         }
                     }
@@ -220,7 +225,7 @@ impl Directory {
         let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(&sessions))));
         self.gateways.write().insert(id, gateway);
         let _alone = self.bearing.lock();
-        self.bear(&sessions, (FIRST_SHARD, KeyRange::all()), Origin::Born(Box::new(self.all_nodes())), false, watch)?;
+        self.bear(&sessions, (FIRST_SHARD, KeyRange::all()), Origin::Placed(Box::new(self.all_nodes())), false, watch)?;
         // Those whose parents have no member here.
         let remembered: Vec<u32> =
             self.records.lock().keys().filter(|key| key.database == id.0).map(|key| key.shard).collect();
@@ -234,7 +239,8 @@ impl Directory {
     }
 
     /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
-    fn invite(&self, id: DatabaseId, shard: ShardId, since: Index) -> Result<(), OpenError> {
+    fn invite(&self, id: DatabaseId, shard: ShardId, stay: Stay) -> Result<(), OpenError> {
+        let since = stay.since;
         let Some(gateway) = self.gateway(id) else { return Ok(()) };
         if gateway.site().sessions().member(shard).is_some() {
             return Ok(()); // It was asked for twice.
@@ -255,7 +261,7 @@ impl Directory {
             self.here.plumbing.journal.forget(key);
         }
         tracing::info!(database = id.0, shard = shard.0, %since, "becomes a member of a shard");
-        self.bear(gateway.site().sessions(), (shard, keys_untold(shard)), Origin::Invited, false, None)
+        self.bear(gateway.site().sessions(), (shard, keys_untold(shard)), Origin::Invited(stay), false, None)
     }
 
     /// This node is no member of a shard any more: what it has of it goes.
@@ -265,8 +271,10 @@ impl Directory {
         let Some(member) = sessions.remove(shard) else { return };
         tracing::info!(database = id.0, shard = shard.0, %since, "is no member of a shard any more");
         let _alone = self.bearing.lock();
-        let space = member.world().space();
-        while let Err(error) = space.leave(since.0) {
+        let (world, space) = (member.world(), member.world().space());
+        while let Err(error) =
+            space.leave(since.0, |child| Origin::keep(world.members_at_birth(ShardId(child)).as_ref()))
+        {
             tracing::error!(%error, "what this node has of a shard cannot be removed; trying again");
             member.world().heed(&error);
             if sessions.is_closed() {
@@ -274,11 +282,11 @@ impl Directory {
             }
             std::thread::sleep(AGAIN);
         }
-        self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: shard.0 });
         let left = space.left().map_err(|error| self.of_store(error));
         if let Err(error) = left.and_then(|left| self.bear_left(sessions, left)) {
-            tracing::error!(%error, "a shard that was split off cannot be begun on this node");
+            tracing::error!(%error, "a shard that was split off cannot be begun on this node before its next start");
         }
+        self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: shard.0 });
     }
 
     /// Brings a shard's member to life, if this node has one, and those that were split off from it.
@@ -340,15 +348,19 @@ impl Directory {
         eager: bool,
     ) -> Result<(), OpenError> {
         sessions.learn_route(&bounds.start, bounds.start.clone(), child);
-        let members = sessions.member(parent).and_then(|parent| parent.world().members_at_birth(child));
+        let Some(parent) = sessions.member(parent) else { return Ok(()) }; // Who leaves the parent is told of what it leaves.
+        let members = parent.world().members_at_birth(child);
         let origin = Origin::Born(Box::new(members.unwrap_or_else(|| self.all_nodes())));
         self.bear(sessions, (child, bounds), origin, eager, None)
     }
 
     /// The same for those that were split off before this node was removed from a shard.
-    fn bear_left(&self, sessions: &Arc<Sessions>, left: Vec<(u32, KeyRange)>) -> Result<(), OpenError> {
-        let mut left = left.into_iter().map(|(child, bounds)| (ShardId(child), bounds));
-        left.try_for_each(|child| self.bear(sessions, child, Origin::Remembered, false, None))
+    fn bear_left(&self, sessions: &Arc<Sessions>, left: Vec<Left>) -> Result<(), OpenError> {
+        left.into_iter().try_for_each(|Left { child, bounds, birth }| {
+            let damaged = |Damaged(what)| self.of_store(StoreError::Damaged { file: "the store".to_owned(), what });
+            let origin = Origin::kept(&birth).map_err(damaged)?;
+            self.bear(sessions, (ShardId(child), bounds), origin, false, None)
+        })
     }
 
     /// Ends a database's member and removes everything it kept, also what a crash left of it.
@@ -369,8 +381,9 @@ impl Directory {
         shards.extend([FIRST_SHARD.0].into_iter().chain(left.iter().map(|key| key.shard)));
         while let Some(shard) = shards.get(next).copied() {
             let space = Space::open(id.0, shard, Arc::clone(&self.here.plumbing.store))?;
-            let of_it = space.children()?.into_iter().chain(space.left()?);
-            let new: Vec<u32> = of_it.map(|(child, _)| child).filter(|child| !shards.contains(child)).collect();
+            let left = space.left()?.into_iter().map(|left| left.child);
+            let of_it = space.children()?.into_iter().map(|(child, _)| child).chain(left);
+            let new: Vec<u32> = of_it.filter(|child| !shards.contains(child)).collect();
             shards.extend(new);
             next += 1;
         }
@@ -501,20 +514,30 @@ impl Directory {
         .await
     }
 
-    /// From a key on, a database's keys are another shard's.
-    pub async fn split(&self, name: &str, key: Key) -> Result<(), DatabaseError> {
+    /// From each of these on, a database's keys are another shard's.
+    pub async fn split(&self, name: &str, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
         let failed = DatabaseError::Failed;
         let gateway = self.find(name).await.map_err(failed)?.ok_or_else(|| DatabaseError::Missing(name.into()))?;
-        if gateway.site().sessions().routes().of(&key).1.start == key {
-            return Ok(()); // It is so already.
-        }
-        let shard = self.new_shard(gateway.site().sessions().database()).await.map_err(failed)?;
-        gateway.split(key, shard).await.map_err(failed)?;
-        // This node's member comes to life in a moment: who splits wants to see it.
         let sessions = gateway.site().sessions();
+        let routes = sessions.routes();
+        keys.retain(|key| routes.of(key).1.start != *key); // It is so already.
+        // From the end: all are split off from the same shard, which is led already.
+        keys.sort_unstable_by(|one, other| other.cmp(one));
+        keys.dedup();
+        let mut shards = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(NUMBERS_AT_ONCE) {
+            let numbers = self.new_shards(sessions.database(), keys.len()).await.map_err(failed)?;
+            for (key, shard) in keys.iter().zip(numbers.map(ShardId)) {
+                gateway.split(key.clone(), shard).await.map_err(failed)?;
+                shards.push(shard);
+            }
+        }
+        // This node's members come to life in a moment: who splits wants to see them.
         let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
-        while sessions.member(shard).is_none() && !sessions.is_closed() && crate::clock::boot_ns() < until {
-            sessions.pause(crate::clock::boot_ns() + BORN_WITHIN_NS / 1000).await;
+        for shard in shards {
+            while sessions.member(shard).is_none() && !sessions.is_closed() && crate::clock::boot_ns() < until {
+                sessions.pause(crate::clock::boot_ns() + BORN_WITHIN_NS / 1000).await;
+            }
         }
         Ok(())
     }
@@ -530,25 +553,34 @@ impl Directory {
         gateway.change_members(members).await.map_err(failed)
     }
 
-    /// A number for a new shard of a database; whatever becomes of the shard, nobody else gets it.
-    async fn new_shard(&self, id: DatabaseId) -> Result<ShardId, Failure> {
+    /// Numbers for new shards of a database; whatever becomes of the shards, nobody else gets them.
+    async fn new_shards(&self, id: DatabaseId, many: usize) -> Result<Range<u32>, Failure> {
+        let many = u32::try_from(many).unwrap_or(u32::MAX);
+        if many == 0 {
+            return Ok(0..0);
+        }
         let key = Key::from(shards_key(id));
         loop {
             let taken = async {
                 let mut transaction = self.begin_in_system(Mode::ReadWrite).await?;
                 let last = transaction.get(&key, Lock::Exclusive).await?;
                 let last = last.and_then(|value| <[u8; 4]>::try_from(&value[..]).ok()).map_or(0, u32::from_be_bytes);
-                let next = last + 1;
-                transaction.put(key.clone(), Some(Value::from(next.to_be_bytes().to_vec())))?;
-                Ok((next, transaction.commit().await))
+                let end = last.saturating_add(many).min(MOST_SHARDS);
+                if end < MOST_SHARDS {
+                    transaction.put(key.clone(), Some(Value::from(end.to_be_bytes().to_vec())))?;
+                }
+                Ok((last + 1..end + 1, transaction.commit().await))
             };
             match taken.await {
-                Ok((next, _)) if next >= MOST_SHARDS => {
-                    let why = format!("a database has at most {MOST_SHARDS} shards in its life, and this one had them");
+                Ok((shards, _)) if shards.end > MOST_SHARDS => {
+                    let had = shards.start - 1;
+                    let why = format!(
+                        "a database has at most {MOST_SHARDS} shards in its life: this one had {had}, and {many} more are wanted"
+                    );
                     return Err(Failure::Unavailable(why));
                 }
-                Ok((next, Outcome::Committed { .. })) => return Ok(ShardId(next)),
-                // Another number, then: of one whose fate is not known nobody makes anything.
+                Ok((shards, Outcome::Committed { .. })) => return Ok(shards),
+                // Others, then: of one whose fate is not known nobody makes anything.
                 Ok(_) | Err(Failure::Aborted(_)) => {}
                 Err(failure) => return Err(failure),
             }

@@ -25,7 +25,7 @@ use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
-use meridian_store::{Extent, Space};
+use meridian_store::{Extent, Left, Space};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{self, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
@@ -134,7 +134,7 @@ pub struct Begun {
     /// It was one, and was removed.
     pub removed: bool,
     /// What was split off from the shard before this node was removed from it.
-    pub left: Vec<(u32, KeyRange)>,
+    pub left: Vec<Left>,
 }
 
 /// Brings a member to life from what the log and the store have of it.
@@ -145,15 +145,15 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
     let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
     let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
-    if origin == Origin::Invited && restored.gap().is_none() {
-        space.begin_empty()?;
-    }
-    if !origin.stands(me, removed, &restored, &kept) {
+    let Some(origin) = origin.begins(me, removed, &restored, &kept) else {
         return Ok(Begun { member: None, removed: Origin::has_ended(me, removed, &kept), left });
+    };
+    if matches!(origin, Origin::Invited(_)) && restored.gap().is_none() {
+        space.begin_empty()?;
     }
     let alone = nodes.len() == 1;
     let mut config = Config::new(me, nodes, sessions.database(), ShardId(key.shard));
-    config.members = origin.members();
+    origin.tell(&mut config);
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     config.heartbeat_ns = nanoseconds(patience.heartbeat);
     config.election_timeout_ns = nanoseconds(patience.election_timeout);
@@ -255,7 +255,12 @@ impl MemberHome {
     /// Shards that were split off and are in the store by now come to life here.
     pub fn bear(&self) {
         for (child, bounds) in self.space.born() {
-            self.sessions.lifecycle().bear(self.shard(), (ShardId(child), bounds), self.readable().leads);
+            let begun =
+                self.sessions.lifecycle().bear(self.shard(), (ShardId(child), bounds.clone()), self.readable().leads);
+            if !begun {
+                self.space.bear_again(child, bounds); // The settler comes by.
+                return;
+            }
         }
     }
 
@@ -289,6 +294,7 @@ impl MemberHome {
         if let Some(members) = &kept.rows.members {
             *self.members.lock() = members.clone();
         }
+        self.space.tell_children()?;
         self.sessions.learn_bounds(&self.space.bounds(), self.shard());
         Ok(kept)
     }

@@ -227,8 +227,8 @@ impl Inbox {
                 // Not here, not yet or not any more.
                 match message {
                     Message::Group(said) => {
-                        if let Some(since) = said.invitation() {
-                            sessions.invite(to.shard, since);
+                        if let Some(stay) = said.invitation() {
+                            sessions.invite(to.shard, stay);
                         }
                     }
                     Message::Ask(Request { id, .. }) => sessions.say_elsewhere(from, to, id),
@@ -464,9 +464,9 @@ impl Node {
         Some(gateway.site().sessions().retention().unwrap_or(self.options.settle.history))
     }
 
-    /// From a key on, a database's keys are another shard's. Comes back when that is agreed on and surely past.
-    pub async fn split(&self, database: &str, key: Key) -> Result<(), DatabaseError> {
-        self.directory.split(database, key).await
+    /// From each of these on, a database's keys are another shard's. Comes back when that is agreed on and surely past; what was done before an error stays.
+    pub async fn split(&self, database: &str, keys: Vec<Key>) -> Result<(), DatabaseError> {
+        self.directory.split(database, keys).await
     }
 
     /// Who waits for whom in the databases that this node leads.

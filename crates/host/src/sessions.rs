@@ -12,7 +12,7 @@ use crate::resident::Input;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::{FIRST_SHARD, Routes};
-use meridian_replication::group::Index;
+use meridian_replication::group::{Index, Stay};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{Invitations, Message};
 use meridian_txn::Age;
@@ -35,10 +35,11 @@ struct Waiting {
 
 /// Whoever brings members of a database to life on this node, and ends them.
 pub trait Lifecycle: Send + Sync {
-    /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for election at once if it is eager.
-    fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool);
+    /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for election at once if it is eager. False if
+    /// that has to be tried again.
+    fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool;
     /// A leader speaks to a member that is not here: it is one, since an entry.
-    fn invite(&self, shard: ShardId, since: Index);
+    fn invite(&self, shard: ShardId, stay: Stay);
     /// This node is no member of a shard any more, since an entry.
     fn leave(&self, shard: ShardId, since: Index);
 }
@@ -173,9 +174,9 @@ impl Sessions {
     }
 
     /// A leader speaks to a member that is not here.
-    pub fn invite(&self, shard: ShardId, since: Index) {
-        if self.invitations.lock().heeds(shard, since) {
-            self.lifecycle.invite(shard, since);
+    pub fn invite(&self, shard: ShardId, stay: Stay) {
+        if self.invitations.lock().heeds(shard, stay.since) {
+            self.lifecycle.invite(shard, stay);
         }
     }
 

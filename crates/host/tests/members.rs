@@ -40,7 +40,7 @@ fn members_come_and_go_and_come_back_and_nothing_is_lost() {
     for key in ["a", "m", "z"] {
         put(&nodes[0], key, "1");
     }
-    insist(|| block_on(nodes[0].split("meridian", Key::from("m"))).map_err(|error| error.to_string()));
+    insist(|| block_on(nodes[0].split("meridian", vec![Key::from("m")])).map_err(|error| error.to_string()));
     change(&nodes[1], &to_be(&[1, 2], &[3], &[]));
     // Whoever leads now may be the one that is to go.
     change(&nodes[2], &to_be(&[2, 3], &[], &[]));
@@ -54,7 +54,7 @@ fn members_come_and_go_and_come_back_and_nothing_is_lost() {
     assert_eq!(shards(&nodes[0]), 0);
     // It comes back, and what is split off meanwhile comes too.
     change(&nodes[2], &to_be(&[1, 2, 3], &[], &[]));
-    insist(|| block_on(nodes[1].split("meridian", Key::from("t"))).map_err(|error| error.to_string()));
+    insist(|| block_on(nodes[1].split("meridian", vec![Key::from("t")])).map_err(|error| error.to_string()));
     insist_on_shards(&nodes[0], 3);
     put(&nodes[0], "m", "3");
     // What it was sent is its own: it and another are a majority.

@@ -42,9 +42,9 @@ fn a_database_is_split_and_written_across_the_split_and_comes_back() {
         let database = node.database("meridian").unwrap();
         if life == 0 {
             put(&database, &[("a", "1"), ("m", "1"), ("z", "1")]);
-            block_on(node.split("meridian", Key::from("m"))).unwrap();
-            block_on(node.split("meridian", Key::from("m"))).unwrap();
-            block_on(node.split("meridian", Key::from("t"))).unwrap();
+            block_on(node.split("meridian", vec![Key::from("m")])).unwrap();
+            let again = ["t", "m", "t"].into_iter().map(Key::from).collect();
+            block_on(node.split("meridian", again)).unwrap();
             put(&database, &[("a", "2"), ("m", "2"), ("z", "2")]);
         }
         assert_eq!(node.status().shards.iter().filter(|shard| shard.database == "meridian").count(), 3, "life {life}");
@@ -60,7 +60,7 @@ fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
     let node = Node::open(Options::alone()).unwrap();
     let database = node.database("meridian").unwrap();
     put(&database, &[("a", "1"), ("z", "1")]);
-    block_on(node.split("meridian", Key::from("m"))).unwrap();
+    block_on(node.split("meridian", vec![Key::from("m")])).unwrap();
     let begin = || block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None })).unwrap();
     let (mut holder, mut reader, mut writer) = (begin(), begin(), begin());
     block_on(holder.get(&Key::from("z"), Lock::Exclusive)).unwrap();
@@ -84,7 +84,7 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
         let node = Node::open(Options::alone().at(folder.path())).unwrap();
         let database = node.database("meridian").unwrap();
         put(&database, &[("a", "1"), ("z", "1")]);
-        block_on(node.split("meridian", Key::from("m"))).unwrap();
+        block_on(node.split("meridian", vec![Key::from("m")])).unwrap();
         put(&database, &[("a", "2"), ("z", "2")]);
         node.shutdown();
     }

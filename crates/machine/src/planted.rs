@@ -63,6 +63,8 @@ pub enum Rule {
     LeaseLeftBehind,
     /// What a node said before it was removed counts after it was added again.
     StaysNotTold,
+    /// Members of a shard that was split off, who have nothing of what it began with, elect one of themselves.
+    HearsayLeads,
     /// Who is behind is elected (Raft §5.4.1).
     StaleLogElected,
     /// Entries that contradict the leader's stay.
@@ -107,7 +109,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 35] = [
+    pub const ALL: [Rule; 36] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -134,6 +136,7 @@ impl Rule {
         Rule::PromiseNotLogged,
         Rule::LeasesOverlap,
         Rule::MajorityOffByOne,
+        Rule::HearsayLeads,
         Rule::StaleLogElected,
         Rule::ContradictionStays,
         Rule::HorizonUnchecked,
@@ -146,7 +149,7 @@ impl Rule {
     ];
 
     /// Those of changing members, where the group alone is looked at (`replication/tests/faults.rs`).
-    pub const OF_MEMBERS: [Rule; 3] = [Rule::OutgoingNotAsked, Rule::LeaseLeftBehind, Rule::StaysNotTold];
+    pub const OF_MEMBERS: [Rule; 2] = [Rule::OutgoingNotAsked, Rule::StaysNotTold];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 5] = [

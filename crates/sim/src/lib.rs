@@ -22,6 +22,8 @@ mod client;
 mod clock;
 mod defects;
 mod faults;
+#[cfg(test)]
+mod hearsay;
 mod member;
 mod network;
 pub mod profile;

@@ -9,9 +9,9 @@ use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
 use meridian_placement::{FIRST_SHARD, keys_untold};
-use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Term};
+use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
 use meridian_sql::Engine;
-use meridian_store::{Extent, RedbStore, Space};
+use meridian_store::{Extent, Left, RedbStore, Space};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Timer};
 use meridian_txn::Database;
@@ -185,7 +185,7 @@ impl Life {
             syncing: false,
         };
         if !placed {
-            life.bear(FIRST_SHARD, KeyRange::all(), Origin::Born(Box::new(life.all_nodes())), false)?;
+            life.bear(FIRST_SHARD, KeyRange::all(), Origin::Placed(Box::new(life.all_nodes())), false)?;
         }
         // Those whose parents are not here.
         for shard in life.records.keys().copied().collect::<Vec<_>>() {
@@ -219,22 +219,22 @@ impl Life {
         let kept = kept(&space, shard, extent.at)?;
         let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
         let left = space.left()?;
-        if origin == Origin::Invited && restored.gap().is_none() {
-            space.begin_empty()?;
-        }
-        if !origin.stands(birth.me, removed, &restored, &kept) {
+        let Some(origin) = origin.begins(birth.me, removed, &restored, &kept) else {
             // What it voted and promised is not forgotten: its parent's copy may yet say that it was born.
             if Origin::has_ended(birth.me, removed, &kept) && self.records.remove(&shard).is_some() {
                 self.forgotten.push(shard);
             }
             return self.bear_left(left);
+        };
+        if matches!(origin, Origin::Invited(_)) && restored.gap().is_none() {
+            space.begin_empty()?;
         }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
         config.lease_ns = birth.timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
         config.eager = eager;
-        config.members = origin.members();
+        origin.tell(&mut config);
         if let Some(base) = restored.gap() {
             return Err(space.lacks(base.0).into());
         }
@@ -255,12 +255,15 @@ impl Life {
     /// Gives this node a member of a shard that has these from its birth on.
     pub fn place(&mut self, shard: ShardId, bounds: KeyRange, voters: &[NodeId], eager: bool) -> Result<(), Unfit> {
         let members = Membership::at_birth(Roster::voters(voters.iter().copied()));
-        self.bear(shard, bounds, Origin::Born(Box::new(members)), eager)
+        self.bear(shard, bounds, Origin::Placed(Box::new(members)), eager)
     }
 
     /// Brings those to life that were split off from a shard before this node was no member of it any more.
-    fn bear_left(&mut self, left: Vec<(u32, KeyRange)>) -> Result<(), Unfit> {
-        left.into_iter().try_for_each(|(child, bounds)| self.bear(ShardId(child), bounds, Origin::Remembered, false))
+    fn bear_left(&mut self, left: Vec<Left>) -> Result<(), Unfit> {
+        left.into_iter().try_for_each(|Left { child, bounds, birth }| {
+            let origin = Origin::kept(&birth).map_err(|damaged| Unfit::Damaged(damaged.0))?;
+            self.bear(ShardId(child), bounds, origin, false)
+        })
     }
 
     fn bear_child(&mut self, parent: ShardId, child: ShardId, bounds: KeyRange, eager: bool) -> Result<(), Unfit> {
@@ -275,7 +278,8 @@ impl Life {
     }
 
     /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
-    pub fn invite(&mut self, shard: ShardId, since: Index) -> Result<bool, Unfit> {
+    pub fn invite(&mut self, shard: ShardId, stay: Stay) -> Result<bool, Unfit> {
+        let since = stay.since;
         let removed = Space::removed(DATABASE, shard.0, &*self.store)?;
         if self.members.contains_key(&shard) || removed.is_some_and(|removed| removed >= since.0) {
             return Ok(false);
@@ -291,14 +295,14 @@ impl Life {
             self.records.remove(&shard);
             self.forgotten.push(shard);
         }
-        self.bear(shard, keys_untold(shard), Origin::Invited, false)?;
+        self.bear(shard, keys_untold(shard), Origin::Invited(stay), false)?;
         Ok(true)
     }
 
     /// This node is no member of a shard any more.
     pub fn remove(&mut self, shard: ShardId, since: Index) -> Result<(), StoreError> {
         let Some(member) = self.members.get(&shard) else { return Ok(()) };
-        member.space.leave(since.0)?;
+        member.space.leave(since.0, |child| Origin::keep(member.replica.members_at_birth(ShardId(child))))?;
         let left = self.members.remove(&shard).map(|member| member.space);
         self.left.extend(left);
         self.desk.forget(shard);
@@ -456,6 +460,7 @@ impl Life {
             return Ok(()); // The log was faster.
         }
         space.use_copy(id, extent)?;
+        space.tell_children()?;
         self.desk.learn(&space.bounds(), shard, Arc::clone(space));
         let (index, term, kept) = (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
         member.replica.snapshot_installed(now, index, term, kept, &mut member.out);

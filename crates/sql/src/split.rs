@@ -28,12 +28,7 @@ pub(crate) async fn run(
         table.ok_or_else(|| SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist")))?;
     drop(txn);
     let keys: Result<Vec<Vec<u8>>, SqlError> = rows.iter().map(|row| split_key(&table, row)).collect();
-    let mut keys = keys?;
-    // From the end: all are split off from the same group, which leads already.
-    keys.sort_unstable_by(|one, other| other.cmp(one));
-    for key in keys {
-        around.split(engine.name(), key).await?;
-    }
+    around.split(engine.name(), keys?).await?;
     Ok(Response::Complete("ALTER TABLE".into()))
 }
 

@@ -68,6 +68,21 @@ impl Extent {
     }
 }
 
+/// A child of a shard that this node has left. It is told no more of it.
+#[derive(Clone, Debug, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+pub struct Left {
+    /// Which shard.
+    #[n(0)]
+    pub child: u32,
+    /// With which keys it began.
+    #[n(1)]
+    pub bounds: KeyRange,
+    /// What the parent knew of its beginning, as the owner wrote it; nothing, if it knew nothing.
+    #[n(2)]
+    #[cbor(default, with = "minicbor::bytes")]
+    pub birth: Vec<u8>,
+}
+
 /// A split that the store does not know of yet.
 struct Birth {
     /// The parent's.
@@ -524,12 +539,15 @@ impl Space {
     }
 
     /// This node is no member of the shard's group since an entry: what it has of the shard goes, but for what other shards point at. Durable when this
-    /// returns. Splits that are not settled are, first: who was split off stays.
-    pub fn leave(&self, since: u64) -> Result<(), StoreError> {
+    /// returns. Splits that are not settled are, first: who was split off stays, and what is known of its birth.
+    pub fn leave(&self, since: u64, birth: impl Fn(u32) -> Vec<u8>) -> Result<(), StoreError> {
         self.settle(usize::MAX)?;
         let _alone = self.settling.lock();
         let (old, pointer, fresh) = (*self.place.read(), self.pointer(), self.begin_copy()?);
-        let left: Vec<_> = self.left()?.into_iter().chain(self.children()?).collect();
+        let mut left = self.left()?;
+        let children = self.children()?.into_iter().filter(|(child, _)| left.iter().all(|known| known.child != *child));
+        let children: Vec<Left> = children.map(|(child, bounds)| Left { child, bounds, birth: birth(child) }).collect();
+        left.extend(children);
         let left = minicbor::to_vec(left).expect("invariant: writing to memory cannot fail");
         let facts = vec![
             (pointer, COPY, vec![fresh.copy]),
@@ -554,8 +572,8 @@ impl Space {
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })
     }
 
-    /// Children that were born here before this node left the shard's group.
-    pub fn left(&self) -> Result<Vec<(u32, KeyRange)>, StoreError> {
+    /// Children of which it was known here that they were born, before this node left the shard's group.
+    pub fn left(&self) -> Result<Vec<Left>, StoreError> {
         let fact = self.store.fact(self.pointer(), LEFT)?;
         fact.map_or(Ok(Vec::new()), |bytes| {
             minicbor::decode(&bytes).map_err(|error| StoreError::Damaged {
@@ -609,8 +627,13 @@ impl Space {
         self.store.apply_durably(Batch { space: copy, facts, ..Batch::default() })
     }
 
-    /// A copy takes the place of what is in use, durably. Called within a step of the shard's machine: nothing is installed meanwhile.
+    /// A copy takes the place of what is in use, durably. Called within a step of the shard's machine: nothing is installed meanwhile. Splits that are not
+    /// settled are, first: their children have the rows here, and may be alone with them. Those that the copy tells of are [told](Self::tell_children)
+    /// when their births are known.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
+        if self.expects() {
+            self.settle(usize::MAX)?;
+        }
         let _alone = self.settling.lock();
         let (old, pointer) = (*self.place.read(), self.pointer());
         let facts = vec![(pointer, COPY, vec![copy.copy]), (pointer, HOME, Vec::new())];
@@ -621,12 +644,22 @@ impl Space {
         self.recent.raise_horizon(extent.horizon);
         *self.place.write() = Place { facts: copy, versions: copy };
         self.terms.lock().clear();
-        self.births.lock().clear();
         (*self.newest.lock(), *self.settled.lock()) = (extent.at, extent.at);
         *self.retained.lock() = Retained::since(extent.at);
         self.read_bounds()?;
-        self.born.lock().extend(self.children()?);
         self.drop_unused(old)
+    }
+
+    /// Everybody who was split off, as a copy that is in use now has it, is born as far as this node knows.
+    pub fn tell_children(&self) -> Result<(), StoreError> {
+        let children = self.children()?;
+        self.born.lock().extend(children);
+        Ok(())
+    }
+
+    /// One that could not be begun is told of again.
+    pub fn bear_again(&self, child: u32, bounds: KeyRange) {
+        self.born.lock().push((child, bounds));
     }
 
     /// Removes everything: the database is dropped.
@@ -773,19 +806,46 @@ mod tests {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
         parent.divide((at(20), Vec::new()), &"m".into(), 7, 4, 1);
-        parent.leave(9).unwrap(); // The child is born before.
+        parent.leave(9, |child| vec![child as u8]).unwrap(); // The child is born before.
+        let bounds = KeyRange { start: "m".into(), end: None };
+        assert_eq!(open(0).left(), Ok(vec![Left { child: 7, bounds, birth: vec![7] }]));
         assert_eq!(Space::removed(1, 0, &*store), Ok(Some(9)));
         assert_eq!(Space::removed(1, 7, &*store), Ok(None));
         for parent in [parent, open(0)] {
             assert_eq!((parent.extent().unwrap(), seen(&parent, "a", 99)), (Extent::default(), Ok(None)));
         }
         assert_eq!(seen(&open(7), "z", 99), Ok(Some(12)));
-        open(7).leave(3).unwrap();
+        open(7).leave(3, |_| Vec::new()).unwrap();
         assert_eq!(seen(&open(7), "z", 99), Ok(None));
         let again = open(0);
         put(&again, "b", 30, 1);
         again.settle(usize::MAX).unwrap();
         assert_eq!(seen(&open(0), "b", 99), Ok(Some(30)));
+    }
+
+    #[test]
+    fn who_goes_on_from_a_copy_keeps_the_rows_of_a_split_that_was_not_settled() {
+        let member = |store: &Arc<MemoryStore>| {
+            let parent = Space::open(1, 0, Arc::clone(store) as Arc<dyn Store>).unwrap();
+            put(&parent, "z", 10, 1);
+            parent.divide((at(20), Vec::new()), &"m".into(), 7, 2, 1);
+            parent
+        };
+        let (sender, here) = (member(&Arc::new(MemoryStore::new())), Arc::new(MemoryStore::new()));
+        put(&sender, "a", 30, 3);
+        sender.settle(usize::MAX).unwrap();
+        let (whole, parent) = (sender.whole(1).unwrap().unwrap(), member(&here));
+        let (copy, mut rest) = (parent.begin_copy().unwrap(), Some(KeyRange::all()));
+        while let Some(range) = rest {
+            let page = whole.page(&range, usize::MAX, usize::MAX).unwrap();
+            parent.extend_copy(copy, page.versions).unwrap();
+            rest = page.rest;
+        }
+        parent.end_copy(copy, whole.extent).unwrap();
+        parent.use_copy(copy, whole.extent).unwrap();
+        let child = Space::open(1, 7, Arc::clone(&here) as Arc<dyn Store>).unwrap();
+        assert_eq!((child.extent().unwrap().position, seen(&child, "z", 99)), (1, Ok(Some(10))));
+        assert_eq!(seen(&parent, "a", 99), Ok(Some(30)));
     }
 
     #[test]
@@ -812,6 +872,7 @@ mod tests {
             }
             to.end_copy(copy, whole.extent).unwrap();
             to.use_copy(copy, whole.extent).unwrap();
+            to.tell_children().unwrap();
         };
         let other = Space::open(1, 0, Arc::clone(&there)).unwrap();
         send(&parent, &other);

@@ -289,7 +289,7 @@ fn idle(report: &mut Report, server: Server) {
 
 /// What nodes with many groups cost that nobody asks.
 fn groups(report: &mut Report, groups: u32, server: Server) -> Result<(), String> {
-    const AT_ONCE: u32 = 100;
+    const AT_ONCE: u32 = 500;
     const SILENT_AFTER: Duration = Duration::from_secs(45);
     const WATCHED: Duration = Duration::from_secs(20);
     pgbench::sql(&server.target, "CREATE TABLE many (id int PRIMARY KEY)")?;

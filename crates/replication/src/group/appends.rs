@@ -78,11 +78,10 @@ impl Group {
     }
 
     pub(super) fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
-        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, witness, lease_ns, .. } = append
-        else {
+        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, lease_ns, .. } = append else {
             return;
         };
-        if !self.stays(since, witness, out) {
+        if !self.stays(since, out) {
             return;
         }
         if !matches!(self.role, Role::Follower) || self.leader != Some(leader) {

@@ -4,8 +4,7 @@
 //! to carry more than the group knows of.
 
 use super::{
-    ChangeError, Entry, Event, Group, Index, Membership, Message, NotLeader, Payload, Progress, Record, Role, Roster,
-    Term, Waiting,
+    ChangeError, Entry, Event, Group, Index, Membership, Message, NotLeader, Payload, Progress, Role, Roster, Term,
 };
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes, step};
@@ -41,7 +40,7 @@ impl Group {
     /// Whether this member may stand for election: it votes in this stay (not in a former one of which it reads in the log), or did before something that is
     /// not known to be agreed. It may be the only one that has that (Ongaro §4.2.2).
     pub(super) fn votes(&self) -> bool {
-        let (me, same) = (self.config.me, |since| self.since == Some(since) || broken(Rule::StaysNotTold));
+        let (me, same) = (self.config.me, |since| self.since == since || broken(Rule::StaysNotTold));
         self.memberships.iter().any(|members| members.is_voter(me) && same(members.since(me)))
     }
 
@@ -97,13 +96,17 @@ impl Group {
             let stays = now.voters().contains(&self.config.me);
             return (stays && (promised || broken(Rule::LeaseLeftBehind))).then_some(next);
         }
-        let caught_up = |node: NodeId| {
-            let progress = followers.get(&node)?;
-            let near = progress.matched.0 + BEHIND >= self.log.last().0.0 && progress.matched >= now.index();
-            Some(near && progress.snapshot.is_none() && progress.granted > 0)
+        let has = |node: NodeId, entry: u64| {
+            let told = |progress: &Progress| {
+                progress.matched.0 >= entry && progress.snapshot.is_none() && progress.granted > 0
+            };
+            node == self.config.me || followers.get(&node).is_some_and(told)
         };
-        let ready = now.newcomers().all(|node| node == self.config.me || caught_up(node) == Some(true));
-        ready.then_some(next)
+        // A voter of old may be away; enough of those who are to vote must not be, or nobody could lead: a node that was a voter at the group's birth may
+        // have no member yet.
+        let able: BTreeSet<NodeId> = next.nodes().into_iter().filter(|node| has(*node, now.index().0)).collect();
+        let near = self.log.last().0.0.saturating_sub(BEHIND).max(now.index().0);
+        (next.quorum().has(&able) && now.newcomers().all(|node| has(node, near))).then_some(next)
     }
 
     /// Adds a step to the log. [`Group::flush`] persists and sends it.
@@ -187,7 +190,7 @@ impl Group {
         }
         // One that leads hands over before it goes.
         let leads = matches!(self.role, Role::Leader { .. });
-        if !leads && self.since.is_some_and(|since| index > since) && !self.membership().contains(self.config.me) {
+        if !leads && index > self.since && !self.membership().contains(self.config.me) {
             self.on_removed(index, out);
         }
     }
@@ -195,6 +198,9 @@ impl Group {
     /// Tells who asks and is no member that it is none, as far as is agreed.
     pub(super) fn tell_removed(&self, node: NodeId, out: &mut Outbox<Group>) {
         let agreed = self.memberships.agreed();
+        if agreed.voters().is_empty() {
+            return; // Nothing is known here of who is one.
+        }
         if !agreed.contains(node) && !self.membership().contains(node) && self.commit > Index(0) {
             out.send(self.address(node), Message::Removed { index: self.commit });
         }
@@ -202,7 +208,7 @@ impl Group {
 
     /// Somebody says that this is no member as of an entry: what came before this stay says nothing of it.
     pub(super) fn on_removed(&mut self, index: Index, out: &mut Outbox<Group>) {
-        if self.since.is_none_or(|since| index > since) {
+        if index > self.since {
             self.end(index, out);
         }
     }
@@ -218,19 +224,12 @@ impl Group {
 
     /// Whether an append is meant for this stay of this node in the group. If it is for a later one, it was removed and added again, and what it keeps
     /// is not what the leader takes it for.
-    pub(super) fn stays(&mut self, since: Index, witness: bool, out: &mut Outbox<Group>) -> bool {
-        match self.since {
-            None => {
-                (self.since, self.witness) = (Some(since), witness);
-                let position = out.persist(Record::Stay { since, witness });
-                self.waiting.push_back((position, Waiting::Stay));
-                false // Nothing of this stay is kept before it is known which it is.
-            }
-            Some(known) if known < since && !broken(Rule::StaysNotTold) => {
-                self.end(Index(since.0 - 1), out);
-                false
-            }
-            Some(known) => self.joined && known == since || broken(Rule::StaysNotTold),
+    pub(super) fn stays(&mut self, since: Index, out: &mut Outbox<Group>) -> bool {
+        if self.since < since && !broken(Rule::StaysNotTold) {
+            self.end(Index(since.0 - 1), out);
+            return false;
         }
+        // Nothing of a stay is kept before it is on disk which it is.
+        self.joined && self.since == since || broken(Rule::StaysNotTold)
     }
 }

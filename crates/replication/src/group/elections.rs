@@ -45,16 +45,17 @@ impl Group {
         }
         self.leader = None;
         let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
-        let ask = || Message::PreVote { term, last_index, last_term };
+        let ask = |stay| Message::PreVote { term, last_index, last_term, stay };
         if !self.votes() {
             // Nobody is silent without a reason: this one may have been removed.
             let asked = self.config.nodes.iter().copied().filter(|node| *node != self.config.me);
-            asked.for_each(|node| out.send(self.address(node), ask()));
+            asked.for_each(|node| out.send(self.address(node), ask(None)));
             return;
         }
         if !self.electors().is_empty() && !forced {
             self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
-            self.electors().into_iter().for_each(|node| out.send(self.address(node), ask()));
+            let stay = |node| Some(self.membership().stay(node));
+            self.electors().into_iter().for_each(|node| out.send(self.address(node), ask(stay(node))));
             return;
         }
         self.stand(now, out);

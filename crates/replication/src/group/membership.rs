@@ -4,7 +4,7 @@
 //!   settled ── wanted ──▶ preparing: newcomers learn ── all have caught up ──▶ joint: both sets vote ──▶ settled
 //! ```
 
-use super::Index;
+use super::{Index, Stay};
 use crate::quorum::Quorum;
 use meridian_machine::NodeId;
 use minicbor::{Decode, Encode};
@@ -159,6 +159,11 @@ impl Membership {
     /// Which entry made a node a member; 0 for those at birth. Two stays of one node differ in it.
     pub fn since(&self, node: NodeId) -> Index {
         self.since.get(&node).copied().unwrap_or_default()
+    }
+
+    /// How a node is a member, if it is one.
+    pub fn stay(&self, node: NodeId) -> Stay {
+        Stay { since: self.since(node), witness: self.is_witness(node) }
     }
 
     /// Who is enough.

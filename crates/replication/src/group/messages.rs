@@ -135,6 +135,10 @@ pub enum Message {
         /// Its term.
         #[n(2)]
         last_term: Term,
+        /// Which stay the voter is asked in; none by one who has no vote itself.
+        #[n(3)]
+        #[cbor(default)]
+        stay: Option<Stay>,
     },
     /// Answer to `PreVote`.
     #[n(1)]
@@ -276,12 +280,24 @@ pub enum Message {
     },
 }
 
+/// A node's membership from the entry that made it a member until one that removes it. Two stays of one node have nothing in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Stay {
+    /// That entry; 0 for those who were there at the group's birth.
+    #[n(0)]
+    pub since: Index,
+    /// It keeps the log and no versions.
+    #[n(1)]
+    pub witness: bool,
+}
+
 impl Message {
-    /// What a leader says to a member tells a node that has none that it is to have one: since this entry. At the group's birth (0) it has, mostly, and only
-    /// does not know it yet.
-    pub fn invitation(&self) -> Option<Index> {
+    /// What a leader or a candidate says to a member tells a node that has none that it is to have one: since this entry. At the group's birth (0) it has,
+    /// mostly, and only does not know it yet.
+    pub fn invitation(&self) -> Option<Stay> {
         match self {
-            Message::Append { since, .. } => Some(*since),
+            Message::Append { since, witness, .. } => Some(Stay { since: *since, witness: *witness }),
+            Message::PreVote { stay, .. } => *stay,
             _ => None,
         }
     }

@@ -42,7 +42,7 @@ use membership::Memberships;
 pub use membership::{ChangeError, Membership, Roster};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, step};
-pub use messages::{Entry, Grant, Index, Message, Payload, Record, Term};
+pub use messages::{Entry, Grant, Index, Message, Payload, Record, Stay, Term};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,6 +54,8 @@ pub struct Config {
     pub me: NodeId,
     /// Who is in it, as far as applied entries say; nobody, for one that is to be told everything.
     pub members: Membership,
+    /// A leader has just made this node a member, which nothing says yet that is kept.
+    pub invited: Option<Stay>,
     /// Every node there is: whom a member asks that has nothing yet, and is told nothing.
     pub nodes: Vec<NodeId>,
     /// The database.
@@ -82,6 +84,7 @@ impl Config {
         Config {
             me,
             members: Membership::at_birth(Roster::voters(members.iter().copied())),
+            invited: None,
             nodes: members,
             database,
             shard,
@@ -298,8 +301,8 @@ pub struct Group {
     /// As a follower: its leader is silent on purpose.
     quiescent: bool,
     memberships: Memberships,
-    /// The entry that made this one a member, as far as it knows.
-    since: Option<Index>,
+    /// The entry that made this one a member.
+    since: Index,
     /// It keeps the log and no versions.
     witness: bool,
     /// Since when it is a member is on disk: what comes after is known to belong to this stay.
@@ -314,12 +317,12 @@ impl Group {
     pub fn new(mut config: Config, seed: u64, restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
         config.lease_ns = config.lease_ns.min(promises::LONGEST_LEASE_NS);
         let memberships = Memberships::new(config.members.clone());
-        let since = config.members.contains(config.me).then(|| config.members.since(config.me));
+        let Stay { since, witness } = config.invited.unwrap_or(config.members.stay(config.me));
         let mut group = Group {
             memberships,
             since,
-            witness: config.members.is_witness(config.me),
-            joined: since.is_some(),
+            witness,
+            joined: config.invited.is_none(),
             gone: false,
             config,
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -353,6 +356,10 @@ impl Group {
         group.durable = group.log.last().0;
         group.persisted = group.durable;
         (group.durable_grant, group.written_grant) = (group.grant, group.grant);
+        if !group.joined {
+            let position = out.persist(Record::Stay { since, witness });
+            group.waiting.push_back((position, Waiting::Stay));
+        }
         let me = group.config.me;
         let first = group.membership().voters().first() == Some(&me);
         let votes = group.votes();
@@ -373,12 +380,12 @@ impl Group {
             }
             Record::Base { index, term } => self.log.reset(index, term),
             Record::Stay { since, witness } => {
-                if self.since != Some(since) {
+                if self.since != since {
                     // What stands before is of a former stay.
                     self.log = Entries::default();
                     self.memberships = Memberships::new(self.config.members.clone());
                 }
-                (self.since, self.witness, self.joined) = (Some(since), witness, true);
+                (self.since, self.witness, self.joined) = (since, witness, true);
             }
             Record::Append { entries } => {
                 let Some(first) = entries.first() else { return };
@@ -467,8 +474,8 @@ impl Group {
     pub fn checkpoint(&self) -> Vec<Record> {
         let (index, term) = self.log.base();
         let (me, agreed) = (self.config.me, self.memberships.agreed());
-        let later = self.since.filter(|since| *since > Index(0) || !agreed.contains(me));
-        let stay = later.map(|since| Record::Stay { since, witness: self.witness });
+        let told = self.since > Index(0) || !agreed.contains(me);
+        let stay = told.then_some(Record::Stay { since: self.since, witness: self.witness });
         let mut records: Vec<Record> = stay.into_iter().collect();
         records.extend([self.standing(self.written_grant), Record::Base { index, term }]);
         let entries = self.log.from(Index(index.0 + 1), usize::MAX);
@@ -625,15 +632,12 @@ impl Machine for Group {
             self.enter(now, term, out);
         }
         match message {
-            Message::PreVote { term, last_index, last_term } => {
-                // Who was invited and does not know yet which stay this is votes for nobody: whoever asks may count a former one.
-                let granted = self.since.is_some()
-                    && term > self.term
+            Message::PreVote { term, last_index, last_term, .. } => {
+                let granted = term > self.term
                     && self.up_to_date(last_index, last_term)
                     && !self.hears_a_leader(now)
                     && !self.promised_to_another(now, from);
-                let term = if granted { term } else { self.term };
-                let since = self.since.unwrap_or_default();
+                let (term, since) = (if granted { term } else { self.term }, self.since);
                 out.send(self.address(from), Message::PreVoteReply { term, granted, since });
             }
             Message::PreVoteReply { term, granted, since } => {
@@ -650,8 +654,7 @@ impl Machine for Group {
                 }
             }
             Message::Vote { term, last_index, last_term } => {
-                let granted = self.since.is_some()
-                    && term == self.term
+                let granted = term == self.term
                     && self.voted_for.is_none_or(|voted| voted == from)
                     && !self.promised_to_another(now, from)
                     && self.up_to_date(last_index, last_term);
@@ -661,8 +664,8 @@ impl Machine for Group {
                     self.arm_election(now, out);
                     self.persist_standing(Some(from), out);
                 } else {
-                    let since = self.since.unwrap_or_default();
-                    out.send(self.address(from), Message::VoteReply { term: self.term, granted: false, since });
+                    let reply = Message::VoteReply { term: self.term, granted: false, since: self.since };
+                    out.send(self.address(from), reply);
                 }
             }
             Message::VoteReply { term, granted, since } => {
@@ -733,8 +736,7 @@ impl Machine for Group {
                     self.durable_grant = grant;
                     if let Some(to) = vote_reply.filter(|to| term == self.term && self.voted_for == Some(*to)) {
                         if to != self.config.me {
-                            let since = self.since.unwrap_or_default();
-                            let reply = Message::VoteReply { term: self.term, granted: true, since };
+                            let reply = Message::VoteReply { term: self.term, granted: true, since: self.since };
                             out.send(self.address(to), reply);
                         } else if let Role::Candidate { votes } = &mut self.role {
                             votes.insert(to);

@@ -58,7 +58,7 @@ impl Group {
         let granted = if covered { self.ungranted.take() } else { None };
         let durable = if broken(Rule::AckBeforeDurable) { self.matched } else { self.durable };
         let matched = self.matched.min(durable);
-        let since = self.since.unwrap_or_default();
-        out.send(self.address(leader), Message::Appended { term: self.term, matched, granted, since });
+        let (term, since) = (self.term, self.since);
+        out.send(self.address(leader), Message::Appended { term, matched, granted, since });
     }
 }

@@ -61,7 +61,7 @@ impl Group {
 
     /// The leader falls silent.
     pub(super) fn on_quiesce(&mut self, leader: NodeId, last: Index, since: Index, out: &mut Outbox<Group>) {
-        let follows = matches!(self.role, Role::Follower) && self.leader == Some(leader) && self.since == Some(since);
+        let follows = matches!(self.role, Role::Follower) && self.leader == Some(leader) && self.since == since;
         // The leader has heard that this log agrees with its own up to there; there may be more by now.
         if follows && self.matched == last && self.log.last().0 == last {
             self.advance_commit(last, out);

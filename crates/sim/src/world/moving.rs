@@ -79,12 +79,12 @@ impl World {
     /// A leader speaks to a node that has no member: then it has one.
     pub(super) fn invite(&mut self, node: usize, shard: ShardId, message: &Message) {
         let Message::Group(said) = message else { return };
-        let Some(since) = said.invitation() else { return };
+        let Some(stay) = said.invitation() else { return };
         let Some(life) = &mut self.nodes[node].life else { return };
-        match life.invite(shard, since) {
+        match life.invite(shard, stay) {
             Ok(true) => {
                 *self.changed.entry("member added").or_default() += 1;
-                self.tell(|| format!("{} is invited to shard {} since {since}", self.members[node], shard.0));
+                self.tell(|| format!("{} is invited to shard {} since {}", self.members[node], shard.0, stay.since));
                 self.perform(node, shard);
             }
             Ok(false) | Err(Unfit::Full) => {} // Not now: the leader goes on speaking.

@@ -46,9 +46,9 @@ pub trait Surroundings: Send + Sync {
         let _ = name;
         Box::pin(std::future::ready(Err(SqlError::unsupported("DROP DATABASE"))))
     }
-    /// From a key on, a database's keys are another group's.
-    fn split<'a>(&'a self, database: &'a str, key: Vec<u8>) -> Future<'a, Result<(), SqlError>> {
-        let _ = (database, key);
+    /// From each of these on, a database's keys are another group's.
+    fn split<'a>(&'a self, database: &'a str, keys: Vec<Vec<u8>>) -> Future<'a, Result<(), SqlError>> {
+        let _ = (database, keys);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER TABLE … SPLIT AT"))))
     }
     /// Gives a database's groups other members; comes back when they have them.

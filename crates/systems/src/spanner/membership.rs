@@ -8,33 +8,69 @@
 //! leader goes on with what the log says, whether anybody asks or not.
 
 use super::Agreed;
+use super::records::Damaged;
 use super::replica::{Kept, Message, Replica};
 use meridian_clock::Reading;
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
-use meridian_replication::group::{ChangeError, Index, Membership, Restored, Roster};
+use meridian_replication::group::{ChangeError, Config, Index, Membership, Restored, Roster, Stay};
 use meridian_txn::locking::{Ask, Members, Reply, Request, Spent};
 use std::collections::BTreeMap;
 
 /// How a node may have come to a member of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The database was created, or the shard was split off, with these.
+    /// The database was created with these, and its keys placed.
+    Placed(Box<Membership>),
+    /// The shard was split off from another with these.
     Born(Box<Membership>),
     /// A leader has just made it one.
-    Invited,
+    Invited(Stay),
     /// The log has something of it.
     Remembered,
 }
 
 impl Origin {
-    /// Whether the node has a member of the shard. `removed` is the entry since which it had none, if it ever was removed: then what it was at the shard's
-    /// birth says nothing any more.
-    pub fn stands(&self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> bool {
+    /// Of a shard that was split off from one that this node has left since: what [`keep`](Self::keep) kept.
+    pub fn kept(birth: &[u8]) -> Result<Origin, Damaged> {
+        if birth.is_empty() {
+            return Ok(Origin::Remembered);
+        }
+        let members =
+            minicbor::decode(birth).map_err(|error| Damaged(format!("who was there at a shard's birth: {error}")));
+        members.map(|members| Origin::Born(Box::new(members)))
+    }
+
+    /// What is to be kept of a shard's birth by a node that leaves its parent: it may be a member, and have heard only of its birth.
+    pub fn keep(members: Option<&Membership>) -> Vec<u8> {
+        members
+            .map_or(Vec::new(), |members| minicbor::to_vec(members).expect("invariant: writing to memory cannot fail"))
+    }
+
+    /// How the node's member of a shard begins, if it has one. `removed` is the entry since which it had none, if it ever was removed: then what it was at
+    /// the shard's birth says nothing any more.
+    ///
+    /// Who has only heard of a birth, because its parent's shard came as a copy, has nothing of what the shard began with. It is told by a leader who has:
+    /// two of three that have nothing would agree on nothing, and lose what the third has.
+    pub fn begins(self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> Option<Origin> {
+        if !self.stands(me, removed, restored, kept) {
+            return None;
+        }
+        match self {
+            Origin::Born(members) if restored.applied == Index(0) && !broken(Rule::HearsayLeads) => {
+                sometimes!("a member has only heard of its shard's birth");
+                Some(Origin::Invited(Stay { since: Index(0), witness: members.is_witness(me) }))
+            }
+            known => Some(known),
+        }
+    }
+
+    fn stands(&self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> bool {
         let stay = restored.stay();
         match (self, removed) {
-            (Origin::Invited, _) => true,
+            (Origin::Invited(_), _) => true,
             (_, Some(removed)) => stay.is_some_and(|stay| stay > removed),
-            (Origin::Born(members), None) => {
+            (Origin::Placed(members) | Origin::Born(members), None) => {
                 kept.rows.members.as_ref().unwrap_or(&**members).contains(me) || stay.is_some()
             }
             (Origin::Remembered, None) => {
@@ -49,12 +85,13 @@ impl Origin {
         removed.is_some() || kept.rows.members.as_ref().is_some_and(|members| !members.contains(me))
     }
 
-    /// Who is in the group, if nothing that is kept says more.
-    pub fn members(self) -> Membership {
-        match self {
-            Origin::Born(members) => *members,
-            Origin::Invited | Origin::Remembered => Membership::default(),
-        }
+    /// Who is in the group, and how this node came to be, if nothing that is kept says more.
+    pub fn tell(self, config: &mut Config) {
+        (config.members, config.invited) = match self {
+            Origin::Placed(members) | Origin::Born(members) => (*members, None),
+            Origin::Invited(stay) => (Membership::default(), Some(stay)),
+            Origin::Remembered => (Membership::default(), None),
+        };
     }
 }
 

@@ -1,0 +1,199 @@
+//! One situation, played: members of a shard that have only heard of its birth, because its parent's shard came to them as a copy.
+
+use crate::clock::{NodeClock, TrueTime};
+use crate::member::{Copy, Life, Timing, address};
+use meridian_clock::Timestamp;
+use meridian_log::MemoryDisk;
+use meridian_machine::planted::{Rule, plant};
+use meridian_machine::{Effect as Do, Incarnation, Machine, NodeId, ShardId};
+use meridian_mvcc::{Key, KeyRange, Store, Write};
+use meridian_placement::FIRST_SHARD;
+use meridian_replication::group::{Index, Membership, Roster};
+use meridian_store::{MemoryStore, Space};
+use meridian_systems::spanner::{Effect, Message, Rows};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+const CHILD: ShardId = ShardId(1);
+const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
+
+/// The first shard is split here.
+fn split(space: &Space) {
+    let at = |nanos| Timestamp { nanos, logical: 0, issuer: 1 };
+    let members = Membership::at_birth(Roster::voters(NODES));
+    space.install(at(1), &[Write { key: Key::from("z"), value: Some("a row".into()) }], 1, 1);
+    let rows = Rows::of_birth(FIRST_SHARD, CHILD, &members);
+    space.divide((at(2), rows), &Key::from("m"), CHILD.0, 2, 1);
+    space.settle(usize::MAX).unwrap();
+}
+
+/// A shard as somebody sends it who has it.
+fn copy(space: &Space) -> Copy {
+    let whole = space.whole(1).unwrap().unwrap();
+    let (mut versions, mut rest) = (Vec::new(), Some(KeyRange::all()));
+    while let Some(range) = rest {
+        let page = whole.page(&range, usize::MAX, usize::MAX).unwrap();
+        versions.extend(page.versions);
+        rest = page.rest;
+    }
+    Copy { extent: whole.extent, versions }
+}
+
+fn copy_of_parent() -> Copy {
+    let space = Space::open(1, FIRST_SHARD.0, Arc::new(MemoryStore::new()) as Arc<dyn Store>).unwrap();
+    split(&space);
+    copy(&space)
+}
+
+struct Node {
+    me: NodeId,
+    time: TrueTime,
+    clock: Arc<NodeClock>,
+    disks: (MemoryDisk, MemoryDisk),
+    life: Life,
+    /// Who is to be sent a copy of the child.
+    asked: Vec<NodeId>,
+}
+
+impl Node {
+    fn new(me: NodeId) -> Node {
+        let time = TrueTime::at(1_000_000 * MS);
+        let clock = Arc::new(NodeClock::new(time.clone(), 0, MS));
+        clock.begin(Vec::new(), false);
+        let disks = (MemoryDisk::new(), MemoryDisk::new());
+        let life = Node::life(me, 1, &clock, &disks);
+        let mut node = Node { me, time, clock, disks, life, asked: Vec::new() };
+        node.life.place(FIRST_SHARD, KeyRange::all(), &NODES, false).unwrap();
+        node
+    }
+
+    fn life(me: NodeId, number: u32, clock: &Arc<NodeClock>, disks: &(MemoryDisk, MemoryDisk)) -> Life {
+        let timing =
+            Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
+        let seed = u64::from(me.0);
+        Life::begin(me, Incarnation(number), &NODES, (seed, timing, None), number > 1, true, clock, disks).unwrap()
+    }
+
+    /// What the child's member has to say, once what it wrote is durable.
+    fn says(&mut self) -> Vec<(NodeId, Message)> {
+        let mut said = Vec::new();
+        loop {
+            let Some(member) = self.life.members.get_mut(&CHILD) else { return said };
+            let mut written = None;
+            for effect in member.out.drain().collect::<Vec<_>>() {
+                match effect {
+                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => said.push((to.node, message)),
+                    Do::Arm { timer, at } => drop(member.timers.insert(timer, at)),
+                    Do::Disarm { timer } => drop(member.timers.remove(&timer)),
+                    Do::Persist { position, .. } => written = Some(position),
+                    Do::Do(Effect::Stop { why }) => panic!("{why}"),
+                    Do::Do(Effect::SendSnapshot { to, .. }) => self.asked.push(to),
+                    Do::Do(_) => {}
+                }
+            }
+            let Some(through) = written else { return said };
+            member.replica.on_durable(self.clock.reading(), through, &mut member.out);
+        }
+    }
+
+    fn passes(&mut self, ns: u64) {
+        self.time.advance(self.time.now() + ns);
+        let now = self.clock.reading();
+        let Some(member) = self.life.members.get_mut(&CHILD) else { return };
+        let due: Vec<_> = member.timers.iter().filter(|(_, at)| **at <= now.boot_ns).map(|(timer, _)| *timer).collect();
+        for timer in due {
+            member.timers.remove(&timer);
+            member.replica.on_timer(now, timer, &mut member.out);
+        }
+    }
+}
+
+/// Lets these talk to each other about the child; whom they speak to without an answer is away.
+fn talk(nodes: &mut [Node], rounds: u32) {
+    for _ in 0..rounds {
+        let mut wire = VecDeque::new();
+        for node in &mut *nodes {
+            node.passes(10 * MS);
+            wire.extend(node.says().into_iter().map(|(to, message)| (node.me, to, message)));
+        }
+        while let Some((from, to, message)) = wire.pop_front() {
+            let Some(node) = nodes.iter_mut().find(|node| node.me == to) else { continue };
+            let Some(member) = node.life.members.get_mut(&CHILD) else {
+                let Message::Group(said) = message else { continue };
+                said.invitation().map(|stay| node.life.invite(CHILD, stay).unwrap());
+                continue;
+            };
+            let now = node.clock.reading();
+            member.replica.on_message(now, address(from, CHILD), message, &mut member.out);
+            wire.extend(node.says().into_iter().map(|(to, message)| (node.me, to, message)));
+        }
+        let asked = |node: &mut Node| -> Vec<_> {
+            std::mem::take(&mut node.asked).into_iter().map(|to| (node.me, to)).collect()
+        };
+        for (from, to) in nodes.iter_mut().flat_map(asked).collect::<Vec<_>>() {
+            send_copy(nodes, from, to);
+        }
+    }
+}
+
+fn send_copy(nodes: &mut [Node], from: NodeId, to: NodeId) {
+    let at = |nodes: &[Node], node: NodeId| nodes.iter().position(|known| known.me == node);
+    let (Some(sender), Some(receiver)) = (at(nodes, from), at(nodes, to)) else { return };
+    let copy = copy(&nodes[sender].life.members[&CHILD].space);
+    let (now, index) = (nodes[receiver].clock.reading(), Index(copy.extent.position));
+    nodes[receiver].life.take_over(now, CHILD, copy).unwrap();
+    let now = nodes[sender].clock.reading();
+    let member = nodes[sender].life.members.get_mut(&CHILD).expect("it sends its copy");
+    member.replica.with_group(now, &mut member.out, |group, out| group.snapshot_delivered(now, to, index, out));
+}
+
+fn somebody_leads(nodes: &[Node]) -> bool {
+    let leads = |node: &Node| node.life.members.get(&CHILD).is_some_and(|member| member.replica.is_serving());
+    nodes.iter().any(leads)
+}
+
+/// Whether one of two leads after ten seconds, who have heard of the child's birth and have nothing of it; the third, who has everything, is away.
+fn leads() -> bool {
+    let mut nodes = [Node::new(NODES[1]), Node::new(NODES[2])];
+    for node in &mut nodes {
+        let now = node.clock.reading();
+        node.life.take_over(now, FIRST_SHARD, copy_of_parent()).unwrap();
+        assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it");
+    }
+    talk(&mut nodes, 1_000);
+    somebody_leads(&nodes)
+}
+
+#[test]
+fn who_has_only_heard_of_a_birth_leads_nobody() {
+    assert!(!leads(), "what the third has would be lost");
+    let planted = std::thread::spawn(|| {
+        plant(Some(Rule::HearsayLeads), true);
+        leads()
+    });
+    assert!(planted.join().unwrap(), "it is noticed");
+}
+
+#[test]
+fn who_has_only_heard_of_a_birth_and_leaves_the_parent_is_a_member_of_the_child_also_in_its_next_life() {
+    let mut node = Node::new(NODES[2]);
+    let now = node.clock.reading();
+    node.life.take_over(now, FIRST_SHARD, copy_of_parent()).unwrap();
+    node.life.remove(FIRST_SHARD, Index(3)).unwrap();
+    assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
+    let Node { me, clock, disks, life, .. } = node;
+    drop(life);
+    let mut life = Node::life(me, 2, &clock, &disks);
+    life.place(FIRST_SHARD, KeyRange::all(), &NODES, false).unwrap();
+    assert_eq!(life.members.keys().copied().collect::<Vec<_>>(), [CHILD]);
+}
+
+#[test]
+fn who_was_there_at_a_birth_and_never_heard_of_it_is_asked_for_its_vote() {
+    let mut nodes = [Node::new(NODES[0]), Node::new(NODES[2])];
+    split(&nodes[0].life.members[&FIRST_SHARD].space);
+    assert_eq!(nodes[0].life.bear_children().unwrap(), [CHILD]);
+    talk(&mut nodes, 10_000);
+    assert!(somebody_leads(&nodes), "two of three are there");
+}
