@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use meridian_log::{Disk, Log, LogError, MachineKey, MemoryDisk, Options};
+use meridian_machine::planted::{Rule, plant};
 use std::sync::Arc;
 
 const OPTIONS: Options = Options { segment_bytes: 4096, existed: false };
@@ -183,6 +184,11 @@ fn a_log_that_is_gone_altogether_is_missed_by_who_knows_that_there_was_one() {
     drop(Log::open(disk.clone(), OPTIONS).unwrap());
     disk.crash(|| false);
     assert!(Log::open(disk, options).is_ok(), "a log exists durably once it was opened");
+    let planted = std::thread::spawn(move || {
+        plant(Some(Rule::EmptiedLogUnnoticed), true);
+        Log::open(Arc::new(MemoryDisk::new()), options).is_ok()
+    });
+    assert!(planted.join().unwrap(), "it is this rule that misses it");
 }
 
 #[test]

@@ -225,8 +225,13 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
     }
 }
 
-/// Worlds meet them once in thousands: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`).
-const RARE: [Rule; 7] = [
+/// Worlds meet them once in thousands, or not before some hundreds: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and what
+/// the disk's readers notice (`store/tests/faults.rs`, `log/tests/recovery.rs`).
+const RARE: [Rule; 11] = [
+    Rule::AckBeforeDurable,
+    Rule::StoreChecksum,
+    Rule::EmptiedLogUnnoticed,
+    Rule::HearsayLeads,
     Rule::LastTsLate,
     Rule::WoundNotForwarded,
     Rule::ChangeNotHeeded,
@@ -248,9 +253,6 @@ fn every_planted_defect_is_noticed() {
             Defect::VoteForgotten => 30,
             Defect::EarlierLifeHeard => 50,
             Defect::Rule(Rule::ReadVoteUnbounded) => 30,
-            Defect::Rule(Rule::AckBeforeDurable) => 100,
-            Defect::Rule(Rule::StoreChecksum) => 200,
-            Defect::Rule(Rule::EmptiedLogUnnoticed) => 230,
             _ => 0,
         };
         let noticed = |seed: &u64| {

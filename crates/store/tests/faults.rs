@@ -2,8 +2,10 @@
 
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, Faults, MemoryDisk};
+use meridian_machine::planted::{Rule, plant};
 use meridian_mvcc::{Batch, Key, KeyRange, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_store::RedbStore;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 const CACHE: usize = 1 << 20;
@@ -143,6 +145,25 @@ fn a_flipped_bit_is_refused_or_touches_nothing() {
         }
         assert!(refused >= 512, "only {refused} flips were noticed");
     }
+}
+
+#[test]
+fn without_checksums_a_flipped_bit_is_read_as_it_stands() {
+    let wrong = || {
+        let (disk, length) = built(true);
+        let mut original = vec![0; length as usize];
+        disk.open("store.redb").unwrap().read_at(0, &mut original).unwrap();
+        let sought = 60_u64.to_be_bytes().repeat(20); // The newest version of a key.
+        let place = original.windows(sought.len()).position(|bytes| bytes == sought).expect("it is in the file");
+        disk.rot("store.redb", place as u64 + 7, 1);
+        catch_unwind(AssertUnwindSafe(|| RedbStore::open(&disk, CACHE).and_then(|store| complete(&store)))).is_err()
+    };
+    assert!(!wrong(), "it is refused");
+    let planted = std::thread::spawn(move || {
+        plant(Some(Rule::StoreChecksum), true);
+        wrong()
+    });
+    assert!(planted.join().unwrap(), "it is noticed");
 }
 
 #[test]
