@@ -143,6 +143,7 @@ impl World {
         config.invited = invited;
         (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (50 * MS, 200 * MS, 400 * MS);
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (150, 2, 0);
+        config.prompt_ns = 0; // No time passes while they talk.
         let now = self.reading();
         let member = &mut self.members[at];
         let (applied, applied_term) = member.applied;

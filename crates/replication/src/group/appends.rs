@@ -8,7 +8,8 @@ impl Group {
     pub(super) fn send_appends(&mut self, now: Reading, heartbeat: bool, out: &mut Outbox<Group>) {
         let (last, (base, _)) = (self.log.last().0, self.log.base());
         let me = (self.term, self.commit, now.interval.earliest);
-        let (limit, window, lease_ns) = (self.config.max_append_bytes, self.config.max_inflight, self.config.lease_ns);
+        let (limit, lease_ns) = (self.config.max_append_bytes, self.config.lease_ns);
+        let (most, prompt_ns) = (self.config.max_inflight, self.config.prompt_ns);
         let (database, shard) = (self.config.database, self.config.shard);
         let (log, members, bare) = (&self.log, self.memberships.newest(), self.witness);
         let Role::Leader { followers, .. } = &mut self.role else { return };
@@ -62,13 +63,15 @@ impl Group {
                 continue;
             }
             let mut sent = false;
-            let open = |progress: &Progress| progress.inflight.len() < if progress.probing { 1 } else { window };
+            let prompt = progress.answers_in_ns.is_some_and(|answers_in_ns| answers_in_ns < prompt_ns);
+            let window = if progress.probing || prompt { 1 } else { most };
+            let open = |progress: &Progress| progress.inflight.len() < window;
             while progress.next <= last && open(progress) {
                 let entries = log.from(progress.next, limit);
                 let end = entries.last().expect("there is a next entry").index;
                 send(Index(progress.next.0 - 1), entries, out);
                 sent = true;
-                progress.inflight.push_back(end);
+                progress.inflight.push_back((end, now.boot_ns));
                 progress.next = Index(end.0 + 1);
             }
             if heartbeat && !sent {
@@ -138,9 +141,14 @@ impl Group {
             progress.matched = matched;
             progress.next = progress.next.max(Index(matched.0 + 1));
         }
-        let before = progress.inflight.len();
-        progress.inflight.retain(|end| *end > matched);
-        if progress.inflight.len() < before || matched.0 + 1 >= progress.next.0 {
+        let mut answered = None;
+        while let Some((_, sent_ns)) = progress.inflight.pop_front_if(|(end, _)| *end <= matched) {
+            answered = Some(now.boot_ns.saturating_sub(sent_ns));
+        }
+        if let Some(took_ns) = answered {
+            progress.answers_in_ns = Some(progress.answers_in_ns.map_or(took_ns, |before| (7 * before + took_ns) / 8));
+        }
+        if answered.is_some() || matched.0 + 1 >= progress.next.0 {
             progress.probing = false;
         }
         self.count(out);

@@ -149,6 +149,7 @@ impl Group {
                 matched: Index(0),
                 matched_before: Index(0),
                 inflight: VecDeque::new(),
+                answers_in_ns: None,
                 probing: true,
                 snapshot: None,
                 granted: 0,
