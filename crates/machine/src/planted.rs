@@ -85,6 +85,20 @@ pub enum Rule {
     EmptiedLogUnnoticed,
     /// A member that comes back with an empty disk is taken for the one that it was.
     DisksNotRemembered,
+    /// A replica that nobody leads answers before it has on disk what it says.
+    RepliesBeforeDurable,
+    /// A replica forgets over a restart that it has left a view.
+    ViewNotKept,
+    /// Fewer answers than have to survive are taken for fast (TAPIR §3.2.1).
+    FastQuorumTooSmall,
+    /// A client that has decided on one result takes another for fast that comes later.
+    FastAfterDeciding,
+    /// However many records are merged, as many have to have an answer as of f + 1 (Trap A.2).
+    MergeNotByRecords,
+    /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
+    OlderViewsMerged,
+    /// Records of older views do not count as those that said no (Trap A.2-8).
+    OlderViewsNotCounted,
     /// A clock jumps while others hold bounds on it (cluster time).
     ClockJumpsAloud,
     /// A clock begins a life below what it has shown (cluster time).
@@ -150,6 +164,17 @@ impl Rule {
 
     /// Those of changing members, where the group alone is looked at (`replication/tests/faults.rs`).
     pub const OF_MEMBERS: [Rule; 2] = [Rule::OutgoingNotAsked, Rule::StaysNotTold];
+
+    /// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`).
+    pub const OF_RECORDS: [Rule; 7] = [
+        Rule::RepliesBeforeDurable,
+        Rule::ViewNotKept,
+        Rule::FastQuorumTooSmall,
+        Rule::FastAfterDeciding,
+        Rule::MergeNotByRecords,
+        Rule::OlderViewsMerged,
+        Rule::OlderViewsNotCounted,
+    ];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 5] = [

@@ -1,8 +1,15 @@
-//! Leader-based groups with timed leases.
+//! What carries agreement.
 //!
-//! What carries agreement: the replicas of a shard agree on one log of payloads that this room never looks into.
+//! | folder | question |
+//! |---|---|
+//! | `group` | how do replicas agree on one log, whose leader has a timed lease? |
+//! | `inconsistent` | how do operations reach enough replicas, in no order and without a leader? |
+//! | `quorum` | how many are enough? |
+//!
+//! What is agreed on this room never looks into.
 
 pub mod group;
+pub mod inconsistent;
 mod quorum;
 
-pub use quorum::{Majority, Quorum};
+pub use quorum::{Majority, Quorum, Unordered};

@@ -63,9 +63,48 @@ impl<'a> Quorum<'a> {
     }
 }
 
+/// How many of 2f + 1 replicas are enough that nobody leads: f + 1 to have something, more to have it decided at once (TAPIR §3.2.1; Trap A.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unordered {
+    replicas: usize,
+}
+
+impl Unordered {
+    /// Of this many replicas; there are none of an even number.
+    pub fn of(replicas: usize) -> Option<Self> {
+        (replicas % 2 == 1).then_some(Unordered { replicas })
+    }
+
+    /// All of them.
+    pub fn replicas(self) -> usize {
+        self.replicas
+    }
+
+    /// How many may be away: f.
+    pub fn faults(self) -> usize {
+        self.replicas / 2
+    }
+
+    /// So many have every operation that succeeded, whichever they are: f + 1.
+    pub fn quorum(self) -> usize {
+        self.faults() + 1
+    }
+
+    /// So many answers alike survive whatever happens: ⌈3f/2⌉ + 1.
+    pub fn fast(self) -> usize {
+        if broken(Rule::FastQuorumTooSmall) { self.quorum() } else { (3 * self.faults()).div_ceil(2) + 1 }
+    }
+
+    /// So many of `records` have the answer that was fast, if there was one: q − ⌊f/2⌋, as all but ⌊f/2⌋ replicas gave it at the least.
+    pub fn in_merge(self, records: usize) -> usize {
+        let half = self.faults().div_ceil(2) + 1;
+        if broken(Rule::MergeNotByRecords) { half } else { records - self.faults() / 2 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Majority, Quorum};
+    use super::{Majority, Quorum, Unordered};
     use meridian_machine::NodeId;
     use std::collections::BTreeSet;
 
@@ -76,6 +115,21 @@ mod tests {
         assert_eq!(Majority::of(3).reached(&mut [9, 1, 4]), 4);
         assert_eq!(Majority::of(4).reached(&mut [9, 1, 4, 2]), 2);
         assert_eq!(Majority::of(5).reached(&mut [5, 4, 3, 2, 1]), 3);
+    }
+
+    #[test]
+    fn without_an_order_more_are_needed() {
+        let sizes = |replicas| Unordered::of(replicas).map(|of| (of.quorum(), of.fast(), of.in_merge(of.quorum())));
+        let expected = [(1, 1, 1), (2, 3, 2), (3, 4, 2), (4, 6, 3), (5, 7, 3)];
+        assert_eq!([1, 3, 5, 7, 9].map(sizes), expected.map(Some));
+        assert_eq!([0, 2, 4].map(sizes), [None; 3]);
+        for of in [1, 3, 5, 7, 9, 11].map(|replicas| Unordered::of(replicas).unwrap()) {
+            for records in of.quorum()..=of.replicas() {
+                let fewest = records + of.fast() - of.replicas(); // who gave the fast answer and is among them
+                assert!(fewest >= of.in_merge(records), "none is overlooked");
+                assert!(2 * of.in_merge(records) > records, "there are no two");
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! An operation as its client sees it: who has answered what, and whether that is enough.
+
+use super::{State, Unordered, View};
+use meridian_machine::NodeId;
+use meridian_machine::planted::{Rule, broken};
+use std::collections::BTreeMap;
+
+/// What was heard of one operation. Whoever holds it asks the replicas, again if need be, and tells them what comes of it.
+#[derive(Clone, Debug)]
+pub struct Invocation<R> {
+    enough: Unordered,
+    /// The newest word of each replica.
+    answers: BTreeMap<NodeId, (View, State<R>)>,
+    decided: Option<R>,
+}
+
+impl<R: Clone + Ord> Invocation<R> {
+    /// An operation that is about to be proposed.
+    pub fn new(enough: Unordered) -> Self {
+        Invocation { enough, answers: BTreeMap::new(), decided: None }
+    }
+
+    /// A replica has answered. What it said in an earlier view does not count any more.
+    pub fn on_reply(&mut self, from: NodeId, view: View, state: State<R>) {
+        let newer = |(known, before): &(View, State<R>)| view > *known || view == *known && !before.is_final();
+        if self.answers.get(&from).is_none_or(newer) {
+            self.answers.insert(from, (view, state));
+        }
+    }
+
+    /// A replica has the result on disk that was decided on.
+    pub fn on_confirm(&mut self, from: NodeId, view: View) {
+        self.on_reply(from, view, State::Finalized(self.decided.clone()));
+    }
+
+    /// Who has not answered in the newest view that was heard of: to be asked again.
+    pub fn lacks(&self, replicas: &[NodeId]) -> Vec<NodeId> {
+        let newest = self.newest();
+        let heard = |node: &NodeId| self.answers.get(node).is_some_and(|(view, _)| *view == newest);
+        replicas.iter().copied().filter(|node| !heard(node)).collect()
+    }
+
+    /// Whether an inconsistent operation has succeeded.
+    pub fn is_executed(&self) -> bool {
+        self.in_newest().count() >= self.enough.quorum()
+    }
+
+    /// A consensus operation's result, if enough have given the same one for it to survive whatever happens. Not once something else was decided: somebody may
+    /// have been told that.
+    pub fn fast(&self) -> Option<&R> {
+        let (result, alike) = self.most_alike()?;
+        let free = self.decided.as_ref().is_none_or(|decided| decided == result) || broken(Rule::FastAfterDeciding);
+        (free && alike >= self.enough.fast()).then_some(result)
+    }
+
+    /// Whether it cannot become so any more in this view, whoever still answers.
+    pub fn is_slow(&self) -> bool {
+        let heard = self.in_newest().count();
+        let alike = self.most_alike().map_or(0, |(_, alike)| alike);
+        alike + (self.enough.replicas() - heard) < self.enough.fast()
+    }
+
+    /// A consensus operation's result, if enough have it on disk as the group's.
+    pub fn settled(&self) -> Option<&R> {
+        let known = || self.in_newest().filter(|state| state.is_final()).filter_map(State::result);
+        let result = known().next()?;
+        // A view has one result; that of a client who decides is the same at all who have confirmed it.
+        (known().filter(|other| *other == result).count() >= self.enough.quorum()).then_some(result)
+    }
+
+    /// What replicas have answered in one view, if they are enough to decide from; where one of them knows the result, that alone.
+    pub fn answers(&self) -> Option<Vec<&R>> {
+        if let Some(result) = self.in_newest().find(|state| state.is_final()).and_then(State::result) {
+            return Some(vec![result]);
+        }
+        let answers: Vec<&R> = self.in_newest().filter_map(State::result).collect();
+        (answers.len() >= self.enough.quorum()).then_some(answers)
+    }
+
+    /// What its client has decided: the first time counts, so that no two replicas are ever told different results.
+    pub fn decide(&mut self, result: R) -> &R {
+        self.decided.get_or_insert(result)
+    }
+
+    fn newest(&self) -> View {
+        self.answers.values().map(|(view, _)| *view).max().unwrap_or_default()
+    }
+
+    fn in_newest(&self) -> impl Iterator<Item = &State<R>> {
+        let newest = self.newest();
+        self.answers.values().filter(move |(view, _)| *view == newest).map(|(_, state)| state)
+    }
+
+    fn most_alike(&self) -> Option<(&R, usize)> {
+        let mut alike: BTreeMap<&R, usize> = BTreeMap::new();
+        self.in_newest().filter_map(State::result).for_each(|result| *alike.entry(result).or_default() += 1);
+        alike.into_iter().max_by_key(|(_, count)| *count)
+    }
+}

@@ -1,0 +1,227 @@
+//! What clients and replicas say, and what replicas keep.
+
+use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// An operation: never the same one twice, because a client's life is not, and what is asked under it never changes (Trap A.2-13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct OpId {
+    /// The client's node.
+    #[n(0)]
+    pub node: u32,
+    /// Its life.
+    #[n(1)]
+    pub incarnation: u32,
+    /// Its own number.
+    #[n(2)]
+    pub number: u64,
+}
+
+impl fmt::Display for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.node, self.incarnation, self.number)
+    }
+}
+
+/// Between two view changes. Answers count together only when they were given in the same view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct View(#[n(0)] pub u64);
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Op<I, C> {
+    /// It can be done in any order, at any replica, and always succeeds.
+    #[n(0)]
+    Inconsistent(#[n(0)] I),
+    /// Replicas may answer it differently; one answer becomes the group's.
+    #[n(1)]
+    Consensus(#[n(0)] C),
+}
+
+/// What a replica knows of an operation; a result is that of a consensus operation.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum State<R> {
+    /// It was proposed. A consensus operation was executed here, with this result.
+    #[n(0)]
+    Tentative(#[n(0)] Option<R>),
+    /// This is the group's result. An inconsistent operation was executed here.
+    #[n(1)]
+    Finalized(#[n(0)] Option<R>),
+}
+
+impl<R> State<R> {
+    /// The result, if it is a consensus operation's.
+    pub fn result(&self) -> Option<&R> {
+        let (State::Tentative(result) | State::Finalized(result)) = self;
+        result.as_ref()
+    }
+
+    /// Whether that is the group's.
+    pub fn is_final(&self) -> bool {
+        matches!(self, State::Finalized(_))
+    }
+}
+
+/// An operation in a record.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Entry<I, C, R> {
+    /// What was asked for.
+    #[n(0)]
+    pub op: Op<I, C>,
+    /// What is known of it.
+    #[n(1)]
+    pub state: State<R>,
+    /// The first view that began with it; none for what was proposed since.
+    #[n(2)]
+    pub merged: Option<View>,
+}
+
+/// What a replica has of the operations that were proposed: a set, not a sequence.
+pub type Record<I, C, R> = BTreeMap<OpId, Entry<I, C, R>>;
+
+/// What is kept on disk, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Kept<I, C, R> {
+    /// Something was proposed.
+    #[n(0)]
+    Proposed {
+        /// Which.
+        #[n(0)]
+        id: OpId,
+        /// What.
+        #[n(1)]
+        op: Op<I, C>,
+        /// A consensus operation's result here.
+        #[n(2)]
+        result: Option<R>,
+    },
+    /// An operation's result is known.
+    #[n(1)]
+    Finalized {
+        /// Whose.
+        #[n(0)]
+        id: OpId,
+        /// The group's.
+        #[n(1)]
+        result: Option<R>,
+    },
+    /// Nothing is answered any more in views before this one.
+    #[n(2)]
+    Left {
+        /// It.
+        #[n(0)]
+        view: View,
+    },
+    /// A view has begun, with this record in place of what was there.
+    #[n(3)]
+    Began {
+        /// It.
+        #[n(0)]
+        view: View,
+        /// All of it.
+        #[n(1)]
+        record: Record<I, C, R>,
+    },
+}
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Message<I, C, R> {
+    /// A client asks every replica.
+    #[n(0)]
+    Propose {
+        /// Which operation.
+        #[n(0)]
+        id: OpId,
+        /// What it is.
+        #[n(1)]
+        op: Op<I, C>,
+    },
+    /// A replica has it on disk.
+    #[n(1)]
+    Reply {
+        /// Which operation.
+        #[n(0)]
+        id: OpId,
+        /// The view that the replica is in.
+        #[n(1)]
+        view: View,
+        /// What it knows of it.
+        #[n(2)]
+        state: State<R>,
+    },
+    /// A client tells the group's result; an inconsistent operation is to be executed.
+    #[n(2)]
+    Finalize {
+        /// Which operation.
+        #[n(0)]
+        id: OpId,
+        /// A consensus operation's result.
+        #[n(1)]
+        result: Option<R>,
+    },
+    /// A replica has that on disk.
+    #[n(3)]
+    Confirm {
+        /// Which operation.
+        #[n(0)]
+        id: OpId,
+        /// The view that the replica is in.
+        #[n(1)]
+        view: View,
+    },
+    /// A replica is told the result of something that was never proposed to it, or is forgotten.
+    #[n(4)]
+    Missing {
+        /// Which operation.
+        #[n(0)]
+        id: OpId,
+        /// The view that the replica is in.
+        #[n(1)]
+        view: View,
+    },
+    /// A replica answers nothing any more before this view begins.
+    #[n(5)]
+    LeaveView {
+        /// It.
+        #[n(0)]
+        view: View,
+    },
+    /// The same, to the view's leader, with what the replica has (DO-VIEW-CHANGE).
+    #[n(6)]
+    Change {
+        /// The view that is to begin.
+        #[n(0)]
+        view: View,
+        /// The last one that had begun here.
+        #[n(1)]
+        last: View,
+        /// All that is here.
+        #[n(2)]
+        record: Record<I, C, R>,
+    },
+    /// A view begins with this record.
+    #[n(7)]
+    StartView {
+        /// It.
+        #[n(0)]
+        view: View,
+        /// The merged record.
+        #[n(1)]
+        record: Record<I, C, R>,
+    },
+    /// A replica has that on disk.
+    #[n(8)]
+    Started {
+        /// The view.
+        #[n(0)]
+        view: View,
+    },
+}

@@ -1,0 +1,89 @@
+//! Inconsistent replication: operations that reach enough replicas, in no order (TAPIR §3; the later protocol of SOSP'15 and TOCS'18).
+//!
+//! ```text
+//!   inconsistent    Propose ─▶ all    Reply ◀─ f + 1            done; Finalize ─▶ all, who execute it        1 round trip
+//!   consensus       Propose ─▶ all    Reply ◀─ ⌈3f/2⌉ + 1 alike  done; Finalize ─▶ all                       1
+//!                   … or f + 1, not alike: the client decides, Finalize ─▶ all    Confirm ◀─ f + 1   done    2
+//!   view change     LeaveView ─▶ all   Change ─▶ the view's leader, who merges f + 1 or more   StartView ─▶ all
+//! ```
+//!
+//! No replica leads and none knows everything: each has a *record*, a set of operations. What an operation means its [`Application`] knows; what is promised
+//! here is that nothing that succeeded is lost, and no result that a client was told is ever another.
+//!
+//! | file | question |
+//! |---|---|
+//! | `messages` | what is said, and what is kept? |
+//! | `invocation` | when has an operation succeeded, as its client sees it? |
+//! | `replica` | what does a replica answer? |
+//! | `views` | how do replicas come to have the same record? |
+//!
+//! Invariants:
+//! 1. A replica answers only what is on its disk, in the view that it says, and nothing between two views (Traps A.2-7, A.2-14).
+//! 2. Answers of different views never count together (A.2-9).
+//! 3. A result that the fastest answers agreed on, or that enough replicas have confirmed, is in every later view's record.
+//! 4. A view begins with one record, whoever asks: its leader merges once.
+//! 5. A disk that was lost is another replica: the members of a group are fixed here, and who comes back knows what it answered (A.2-7).
+//!
+//! Where it differs from the papers: what is answered is on disk first, and the fast quorum does not shrink for that (A.2-6). Of records that are older than
+//! the newest view among them nothing is merged, but they count as those that said no (A.2-8).
+//!
+//! Not yet here: other members; copies of a record in parts.
+
+mod invocation;
+mod messages;
+mod replica;
+mod views;
+
+pub use crate::quorum::Unordered;
+pub use invocation::Invocation;
+pub use messages::{Entry, Kept, Message, Op, OpId, Record, State, View};
+pub use replica::{Config, Replica, Timer};
+
+use meridian_machine::Reading;
+
+/// A record of an application's operations.
+pub type RecordOf<A> =
+    Record<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
+
+/// What operations mean: called by a replica, one after the other (the upcalls of TOCS'18, Figure 3).
+pub trait Application: Sized {
+    /// Operations that are done in any order.
+    type Inconsistent: Clone;
+    /// Operations with results.
+    type Consensus: Clone;
+    /// Their results.
+    type Result: Clone + Ord;
+    /// What is to be done in the world.
+    type Effect;
+
+    /// Does an inconsistent operation; it may come before or after any other, and more than once after a crash.
+    fn execute(&mut self, now: Reading, id: OpId, op: &Self::Inconsistent, effects: &mut Vec<Self::Effect>);
+
+    /// Does a consensus operation, as far as this replica knows.
+    fn answer(&mut self, now: Reading, id: OpId, op: &Self::Consensus, effects: &mut Vec<Self::Effect>)
+    -> Self::Result;
+
+    /// What this replica has answered and nobody has decided: that stands. At its birth, after [`sync`](Self::sync).
+    fn recall(
+        &mut self,
+        now: Reading,
+        answered: &[(OpId, Self::Consensus, Self::Result)],
+        effects: &mut Vec<Self::Effect>,
+    );
+
+    /// Everything in this record is the group's: what is here is made to agree with it. What is not in it was not successful.
+    fn sync(&mut self, now: Reading, record: &RecordOf<Self>, effects: &mut Vec<Self::Effect>);
+
+    /// Decides operations of which nobody knows whether they were successful. `likely` are those that may have been, with this result and no other; `open` are
+    /// those that were not. Called after [`sync`](Self::sync) with everything that is known. Results in the same order, first those of `likely`.
+    fn merge(
+        &mut self,
+        now: Reading,
+        likely: &[(OpId, Self::Consensus, Self::Result)],
+        open: &[(OpId, Self::Consensus)],
+        effects: &mut Vec<Self::Effect>,
+    ) -> Vec<Self::Result>;
+
+    /// Whether an operation that every replica has need not be remembered: nobody asks for it again, or is refused.
+    fn forgets(&self, id: OpId, entry: &Entry<Self::Inconsistent, Self::Consensus, Self::Result>) -> bool;
+}

@@ -1,0 +1,334 @@
+//! What a replica answers.
+
+use super::views::Gathered;
+use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, State, Unordered, View};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Views go up one by one: nobody is so far ahead.
+const FARTHEST_AHEAD: u64 = 1 << 32;
+
+/// What a replica is told at its birth.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its node.
+    pub me: NodeId,
+    /// Every replica's, this one's included.
+    pub replicas: BTreeSet<NodeId>,
+    /// The database.
+    pub database: DatabaseId,
+    /// The shard.
+    pub shard: ShardId,
+    /// What was said to begin a view is said again after so long.
+    pub repeat_ns: u64,
+    /// A view that has not begun after so long is given up for the next one.
+    pub view_timeout_ns: u64,
+    /// A view's leader that has heard enough waits so long for the rest.
+    pub gather_ns: u64,
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// To say again what may have been lost.
+    Repeat,
+    /// For a view to begin.
+    View,
+    /// For those who have not spoken yet.
+    Gather,
+}
+
+/// A replica of a shard, around what its operations mean.
+pub struct Replica<A: Application> {
+    pub(super) config: Config,
+    pub(super) enough: Unordered,
+    pub(super) application: A,
+    pub(super) record: RecordOf<A>,
+    /// Nothing is answered in earlier ones.
+    pub(super) view: View,
+    /// The newest one that has begun here; the same, unless this replica is between two.
+    pub(super) began: View,
+    /// As the leader of a view that is to begin.
+    pub(super) gathered: Gathered<A>,
+    /// As the leader of a view that has begun: who is not known to have it.
+    pub(super) untold: Vec<NodeId>,
+    /// What leaves when what was written is on disk.
+    waiting: VecDeque<(Position, Then<A>)>,
+    durable: Position,
+}
+
+pub(super) type MessageOf<A> =
+    Message<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
+pub(super) type KeptOf<A> =
+    Kept<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
+
+pub(super) enum Then<A: Application> {
+    /// An answer, as long as its view lasts.
+    Answer(Address, View, MessageOf<A>),
+    /// This replica has left what came before the view.
+    Left(View),
+    /// The view has begun here.
+    Began(View),
+}
+
+impl<A: Application> Replica<A> {
+    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one of them, or their number is even.
+    pub fn new(
+        config: Config,
+        application: A,
+        kept: Vec<KeptOf<A>>,
+        now: Reading,
+        out: &mut Outbox<Self>,
+    ) -> Option<Self> {
+        let enough = Unordered::of(config.replicas.len())?;
+        if !config.replicas.contains(&config.me) {
+            return None;
+        }
+        let mut replica = Replica {
+            enough,
+            application,
+            record: RecordOf::<A>::new(),
+            view: View(0),
+            began: View(0),
+            gathered: Gathered::<A>::new(),
+            untold: Vec::new(),
+            waiting: VecDeque::new(),
+            durable: out.persisted(),
+            config,
+        };
+        kept.into_iter().for_each(|kept| replica.replay(kept));
+        let mut effects = Vec::new();
+        replica.application.sync(now, &replica.finalized(), &mut effects);
+        replica.answer_again(now, &mut effects);
+        effects.into_iter().for_each(|effect| out.act(effect));
+        if replica.is_between_views() {
+            replica.wait_for_view(now, out);
+            replica.then(Then::Left(replica.view), out);
+        } else if replica.leader_of(replica.began) == replica.config.me && replica.began > View(0) {
+            replica.untold = replica.others();
+            out.arm(Timer::Repeat, now.boot_ns);
+        }
+        Some(replica)
+    }
+
+    fn replay(&mut self, kept: KeptOf<A>) {
+        match kept {
+            Kept::Proposed { id, op, result } => {
+                self.record.insert(id, Entry { op, state: State::Tentative(result), merged: None });
+            }
+            Kept::Finalized { id, result } => {
+                if let Some(entry) = self.record.get_mut(&id) {
+                    entry.state = State::Finalized(result);
+                }
+            }
+            Kept::Left { view } => self.view = view,
+            Kept::Began { view, record } => {
+                (self.view, self.began) = (self.view.max(view), view);
+                self.record = record;
+            }
+        }
+    }
+
+    /// What it had answered and nobody has decided: that stands, whatever it would answer now.
+    fn answer_again(&mut self, now: Reading, effects: &mut Vec<A::Effect>) {
+        let open = |(id, entry): (&OpId, &Entry<_, A::Consensus, A::Result>)| match (&entry.op, &entry.state) {
+            (Op::Consensus(op), State::Tentative(Some(result))) => Some((*id, op.clone(), result.clone())),
+            _ => None,
+        };
+        let open: Vec<(OpId, A::Consensus, A::Result)> = self.record.iter().filter_map(open).collect();
+        self.application.recall(now, &open, effects);
+    }
+
+    /// Everything that stands for the next life, in place of all that was kept before.
+    pub fn checkpoint(&self) -> Vec<KeptOf<A>> {
+        let began = Kept::Began { view: self.began, record: self.record.clone() };
+        let left = self.is_between_views().then_some(Kept::Left { view: self.view });
+        [began].into_iter().chain(left).collect()
+    }
+
+    /// What its operations mean here.
+    pub fn application(&self) -> &A {
+        &self.application
+    }
+
+    /// The same, for what is no operation.
+    pub fn application_mut(&mut self) -> &mut A {
+        &mut self.application
+    }
+
+    /// What it has of operations.
+    pub fn record(&self) -> &RecordOf<A> {
+        &self.record
+    }
+
+    /// The view that it is in, or is to be.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// Whether it answers nothing, because a view is to begin.
+    pub fn is_between_views(&self) -> bool {
+        self.view > self.began
+    }
+
+    pub(super) fn address(&self, node: NodeId) -> Address {
+        Address::replica(node, self.config.database, self.config.shard)
+    }
+
+    pub(super) fn others(&self) -> Vec<NodeId> {
+        self.config.replicas.iter().copied().filter(|node| *node != self.config.me).collect()
+    }
+
+    /// What is known of it to be the group's.
+    pub(super) fn finalized(&self) -> RecordOf<A> {
+        let known = self.record.iter().filter(|(_, entry)| entry.state.is_final());
+        known.map(|(id, entry)| (*id, entry.clone())).collect()
+    }
+
+    pub(super) fn keep(&mut self, kept: KeptOf<A>, out: &mut Outbox<Self>) {
+        out.persist(kept);
+    }
+
+    /// Says something as soon as all that was written so far is on disk.
+    pub(super) fn then(&mut self, then: Then<A>, out: &mut Outbox<Self>) {
+        self.waiting.push_back((out.persisted(), then));
+        self.go_on(out);
+    }
+
+    /// Whether it is being written which view this is: until then nobody hears of it.
+    pub(super) fn is_changing(&self) -> bool {
+        self.waiting.iter().any(|(_, then)| matches!(then, Then::Left(_) | Then::Began(_)))
+    }
+
+    fn answer(&mut self, to: Address, message: MessageOf<A>, out: &mut Outbox<Self>) {
+        if broken(Rule::RepliesBeforeDurable) {
+            return out.send(to, message);
+        }
+        self.then(Then::Answer(to, self.view, message), out);
+    }
+
+    fn on_propose(
+        &mut self,
+        now: Reading,
+        from: Address,
+        id: OpId,
+        op: Op<A::Inconsistent, A::Consensus>,
+        out: &mut Outbox<Self>,
+    ) {
+        if !self.record.contains_key(&id) {
+            let mut effects = Vec::new();
+            let result = match &op {
+                Op::Inconsistent(_) => None,
+                Op::Consensus(op) => Some(self.application.answer(now, id, op, &mut effects)),
+            };
+            effects.into_iter().for_each(|effect| out.act(effect));
+            step!("replica: writes down what is proposed");
+            self.keep(Kept::Proposed { id, op: op.clone(), result: result.clone() }, out);
+            self.record.insert(id, Entry { op, state: State::Tentative(result), merged: None });
+        } else {
+            sometimes!("something is proposed again");
+        }
+        let state = self.record[&id].state.clone();
+        self.answer(from, Message::Reply { id, view: self.view, state }, out);
+    }
+
+    fn on_finalize(
+        &mut self,
+        now: Reading,
+        from: Address,
+        id: OpId,
+        result: Option<A::Result>,
+        out: &mut Outbox<Self>,
+    ) {
+        let view = self.view;
+        let Some(entry) = self.record.get_mut(&id) else {
+            sometimes!("a result is told of what was never proposed here");
+            return out.send(from, Message::Missing { id, view });
+        };
+        match &entry.state {
+            State::Tentative(_) => {
+                entry.state = State::Finalized(result.clone());
+                let mut effects = Vec::new();
+                if let Op::Inconsistent(op) = &entry.op {
+                    self.application.execute(now, id, op, &mut effects);
+                }
+                effects.into_iter().for_each(|effect| out.act(effect));
+                step!("replica: writes down a result");
+                self.keep(Kept::Finalized { id, result }, out);
+                self.answer(from, Message::Confirm { id, view }, out);
+            }
+            State::Finalized(known) if *known == result => self.answer(from, Message::Confirm { id, view }, out),
+            State::Finalized(_) => {
+                sometimes!("a view began with another result than a client decided on");
+                let state = entry.state.clone();
+                self.answer(from, Message::Reply { id, view, state }, out);
+            }
+        }
+    }
+
+    fn go_on(&mut self, out: &mut Outbox<Self>) {
+        while let Some((_, then)) = self.waiting.pop_front_if(|(position, _)| *position <= self.durable) {
+            match then {
+                Then::Answer(to, view, message) => {
+                    if view == self.view && !self.is_between_views() {
+                        out.send(to, message);
+                    }
+                }
+                Then::Left(view) => self.on_left(view, out),
+                Then::Began(view) => self.on_began(view, out),
+            }
+        }
+    }
+}
+
+impl<A: Application> Machine for Replica<A> {
+    type Message = MessageOf<A>;
+    type Timer = Timer;
+    type Record = KeptOf<A>;
+    type Effect = A::Effect;
+
+    fn on_message(&mut self, now: Reading, from: Address, message: MessageOf<A>, out: &mut Outbox<Self>) {
+        match message {
+            Message::Propose { .. } | Message::Finalize { .. } if self.is_between_views() => {
+                sometimes!("a replica between two views is silent");
+            }
+            Message::Propose { id, op } => self.on_propose(now, from, id, op, out),
+            Message::Finalize { id, result } => self.on_finalize(now, from, id, result, out),
+            _ if !self.config.replicas.contains(&from.node) || from.node == self.config.me => {}
+            Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
+                if view.0 > self.view.0.saturating_add(FARTHEST_AHEAD) => {}
+            Message::LeaveView { view } => self.on_leave_view(now, from, view, out),
+            Message::Change { view, last, record } => self.on_change(now, from, view, (last, record), out),
+            Message::StartView { view, record } => self.on_start_view(now, from, view, record, out),
+            Message::Started { view } => {
+                if view == self.began {
+                    self.untold.retain(|node| *node != from.node);
+                }
+            }
+            // Those are for clients.
+            Message::Reply { .. } | Message::Confirm { .. } | Message::Missing { .. } => {}
+        }
+    }
+
+    fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
+        match timer {
+            Timer::Repeat => self.repeat(now, out),
+            Timer::View if self.is_between_views() => {
+                sometimes!("a view does not begin in time");
+                self.leave_for(now, View(self.view.0 + 1), out);
+            }
+            Timer::View => {}
+            Timer::Gather => self.merge(now, out),
+        }
+    }
+
+    fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
+        self.durable = self.durable.max(through);
+        let between = self.is_between_views();
+        self.go_on(out);
+        if self.gathered.len() >= self.enough.quorum() && between {
+            self.gather(now, out);
+        }
+    }
+}

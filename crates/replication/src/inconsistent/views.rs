@@ -1,0 +1,259 @@
+//! How replicas come to have the same record: one of them, the view's leader, merges what enough of them have (TOCS'18 §3.2.2).
+//!
+//! A replica that leaves a view answers nothing any more, and says what it has once that is on its disk. So an operation that has succeeded is with at least one
+//! of any f + 1 who have left; and of a fast one, at least f + 1 − ⌊f/2⌋ of those gave its result. With q records that is q − ⌊f/2⌋, counted over *all* of
+//! them: one that is older than the newest view among them counts as one that said no (Trap A.2-8).
+
+use super::replica::{KeptOf, Then};
+use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, Replica, State, View};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What replicas have said who left for the view that is to begin: in which they were last, and all they have.
+pub(super) type Gathered<A> = BTreeMap<NodeId, (View, RecordOf<A>)>;
+
+impl<A: Application> Replica<A> {
+    /// Who merges.
+    pub fn leader_of(&self, view: View) -> NodeId {
+        let replicas = &self.config.replicas;
+        let at = usize::try_from(view.0 % replicas.len() as u64).expect("below their number");
+        *replicas.iter().nth(at).expect("below their number")
+    }
+
+    /// Asks for a view change: for somebody who is back, for operations that nobody finishes, or so that what everybody has can be forgotten.
+    pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        if !self.is_between_views() {
+            self.leave_for(now, View(self.view.0 + 1), out);
+        }
+    }
+
+    pub(super) fn leave_for(&mut self, now: Reading, view: View, out: &mut Outbox<Self>) {
+        step!("replica: leaves a view");
+        self.view = view;
+        self.gathered.clear();
+        self.untold.clear();
+        if !broken(Rule::ViewNotKept) {
+            self.keep(Kept::Left { view }, out);
+        }
+        self.wait_for_view(now, out);
+        self.then(Then::Left(view), out);
+    }
+
+    pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
+        out.arm(super::Timer::View, now.boot_ns + self.config.view_timeout_ns);
+        out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+    }
+
+    /// That is on disk.
+    pub(super) fn on_left(&mut self, view: View, out: &mut Outbox<Self>) {
+        if view == self.view && self.is_between_views() {
+            self.say_left(out);
+        }
+    }
+
+    fn say_left(&mut self, out: &mut Outbox<Self>) {
+        let (view, leader) = (self.view, self.leader_of(self.view));
+        self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
+        if leader == self.config.me {
+            self.gathered.insert(leader, (self.began, self.record.clone()));
+        } else {
+            out.send(self.address(leader), Message::Change { view, last: self.began, record: self.record.clone() });
+        }
+    }
+
+    pub(super) fn repeat(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        if self.is_changing() {
+            // Not yet.
+        } else if self.is_between_views() {
+            self.say_left(out);
+        } else if self.untold.is_empty() {
+            return;
+        } else {
+            sometimes!("a view's leader says again that it has begun");
+            self.untold.iter().for_each(|node| self.tell_view(*node, out));
+        }
+        out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+    }
+
+    /// Tells somebody which view has begun here. What was proposed in it and is not decided is not said: that would be for its leader to merge.
+    fn tell_view(&self, node: NodeId, out: &mut Outbox<Self>) {
+        if self.is_changing() {
+            return;
+        }
+        out.send(self.address(node), Message::StartView { view: self.began, record: self.finalized() });
+    }
+
+    pub(super) fn on_leave_view(&mut self, now: Reading, from: Address, view: View, out: &mut Outbox<Self>) {
+        if view > self.view {
+            self.leave_for(now, view, out);
+        } else if !self.is_between_views() {
+            sometimes!("somebody has not heard that a view has begun");
+            self.tell_view(from.node, out);
+        } else if view < self.view {
+            out.send(from, Message::LeaveView { view: self.view });
+        }
+    }
+
+    pub(super) fn on_change(
+        &mut self,
+        now: Reading,
+        from: Address,
+        view: View,
+        said: (View, RecordOf<A>),
+        out: &mut Outbox<Self>,
+    ) {
+        self.on_leave_view(now, from, view, out);
+        if view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me {
+            self.gathered.insert(from.node, said);
+            self.gather(now, out);
+        }
+    }
+
+    /// Merges what was heard, or waits for the rest a moment.
+    pub(super) fn gather(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        if self.gathered.len() == self.config.replicas.len() {
+            self.merge(now, out);
+        } else if self.gathered.len() >= self.enough.quorum() {
+            out.arm(super::Timer::Gather, now.boot_ns + self.config.gather_ns);
+        }
+    }
+
+    pub(super) fn merge(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        // Its own word counts when it is on disk that it has left.
+        let ready = self.gathered.len() >= self.enough.quorum() && self.gathered.contains_key(&self.config.me);
+        if !self.is_between_views() || !ready {
+            return;
+        }
+        step!("view's leader: merges");
+        let gathered = std::mem::take(&mut self.gathered);
+        let newest = gathered.values().map(|(last, _)| *last).max().expect("there are enough");
+        let oldest = gathered.values().map(|(last, _)| *last).min().expect("there are enough");
+        let of_newest = |(last, _): &&(View, RecordOf<A>)| *last == newest || broken(Rule::OlderViewsMerged);
+        let records: Vec<&RecordOf<A>> = gathered.values().filter(of_newest).map(|(_, record)| record).collect();
+        if records.len() < gathered.len() {
+            sometimes!("a view is merged from records of different views");
+        }
+        let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { gathered.len() };
+        let Merged { mut record, likely, open } = merged::<A>(&records, self.enough.in_merge(counted));
+        let mut effects = Vec::new();
+        self.application.sync(now, &record, &mut effects);
+        let results = self.application.merge(now, &likely, &open, &mut effects);
+        always!(results.len() == likely.len() + open.len(), "every operation gets a result");
+        if !open.is_empty() {
+            sometimes!("a view change decides what nobody had decided");
+        }
+        let undecided = likely.into_iter().map(|(id, op, _)| (id, op)).chain(open);
+        for ((id, op), result) in undecided.zip(results) {
+            let (op, state) = (Op::Consensus(op), State::Finalized(Some(result)));
+            record.insert(id, Entry { op, state, merged: None });
+        }
+        let view = self.view;
+        for entry in record.values_mut() {
+            entry.merged.get_or_insert(view);
+        }
+        if gathered.len() == self.config.replicas.len() {
+            // Everybody was in a view that began with it.
+            let everybody_has = |entry: &Entry<_, _, _>| entry.merged.is_some_and(|merged| merged <= oldest);
+            record.retain(|id, entry| !(everybody_has(entry) && self.application.forgets(*id, entry)));
+        }
+        effects.into_iter().for_each(|effect| out.act(effect));
+        self.untold = self.others();
+        self.begin(view, record, out);
+        out.disarm(super::Timer::Gather);
+        out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+    }
+
+    pub(super) fn on_start_view(
+        &mut self,
+        now: Reading,
+        from: Address,
+        view: View,
+        record: RecordOf<A>,
+        out: &mut Outbox<Self>,
+    ) {
+        if view > self.began && view >= self.view {
+            let mut effects = Vec::new();
+            self.application.sync(now, &record, &mut effects);
+            effects.into_iter().for_each(|effect| out.act(effect));
+            self.untold.clear();
+            self.begin(view, record, out);
+            out.disarm(super::Timer::Repeat);
+        } else if view == self.began && !self.is_between_views() {
+            self.then(Then::Began(view), out); // What it said may be lost.
+        } else if view < self.view {
+            let leaves = Message::LeaveView { view: self.view };
+            if self.is_between_views() {
+                out.send(from, leaves);
+            } else {
+                self.tell_view(from.node, out);
+            }
+        }
+    }
+
+    fn begin(&mut self, view: View, record: RecordOf<A>, out: &mut Outbox<Self>) {
+        (self.view, self.began) = (view, view);
+        self.record = record;
+        self.gathered.clear();
+        let kept: KeptOf<A> = Kept::Began { view, record: self.record.clone() };
+        self.keep(kept, out);
+        out.disarm(super::Timer::View);
+        self.then(Then::Began(view), out);
+    }
+
+    /// That is on disk.
+    pub(super) fn on_began(&mut self, view: View, out: &mut Outbox<Self>) {
+        if view != self.began || self.is_between_views() {
+            return;
+        }
+        match self.leader_of(view) {
+            leader if leader != self.config.me => out.send(self.address(leader), Message::Started { view }),
+            _ => self.untold.iter().for_each(|node| self.tell_view(*node, out)),
+        }
+    }
+}
+
+/// What records of the same view say together.
+struct Merged<A: Application> {
+    /// What is known.
+    record: RecordOf<A>,
+    /// May have been successful on the fast path, with this result.
+    likely: Vec<(OpId, A::Consensus, A::Result)>,
+    /// Was not.
+    open: Vec<(OpId, A::Consensus)>,
+}
+
+fn merged<A: Application>(records: &[&RecordOf<A>], enough: usize) -> Merged<A> {
+    let (mut record, mut tallies) =
+        (RecordOf::<A>::new(), BTreeMap::<OpId, (&A::Consensus, BTreeMap<&A::Result, usize>)>::new());
+    for (id, entry) in records.iter().flat_map(|record| record.iter()) {
+        match (&entry.op, &entry.state) {
+            (_, State::Finalized(result)) => {
+                let known = record.insert(*id, entry.clone());
+                let same = known.as_ref().is_none_or(|known| known.state.result() == result.as_ref());
+                always!(same, "an operation has one result in a view");
+                if let Some(merged) = known.and_then(|known| known.merged) {
+                    record.get_mut(id).expect("just inserted").merged = Some(merged);
+                }
+            }
+            // Somebody has decided on it, or nobody would have proposed it.
+            (Op::Inconsistent(op), State::Tentative(_)) => {
+                let executed = Entry { op: Op::Inconsistent(op.clone()), state: State::Finalized(None), merged: None };
+                record.entry(*id).or_insert(executed);
+            }
+            (Op::Consensus(op), State::Tentative(result)) => {
+                let (_, tally) = tallies.entry(*id).or_insert((op, BTreeMap::new()));
+                result.iter().for_each(|result| *tally.entry(result).or_default() += 1);
+            }
+        }
+    }
+    let (mut likely, mut open) = (Vec::new(), Vec::new());
+    let known: BTreeSet<OpId> = record.keys().copied().collect();
+    for (id, (op, tally)) in tallies.into_iter().filter(|(id, _)| !known.contains(id)) {
+        match tally.into_iter().find(|(_, alike)| *alike >= enough) {
+            Some((result, _)) => likely.push((id, op.clone(), result.clone())),
+            None => open.push((id, op.clone())),
+        }
+    }
+    Merged { record, likely, open }
+}

@@ -1,0 +1,81 @@
+//! What the replicas of the tests of inconsistent replication replicate: a lock server, as in TOCS'18 (§3.1).
+
+use meridian_machine::Reading;
+use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Gives one of a few locks to the operation that asks for it; `true` if it was free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock(pub u8);
+
+/// Gives a lock back that this operation got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlock(pub OpId);
+
+#[derive(Debug, Default)]
+pub struct Locks {
+    pub held: BTreeMap<u8, OpId>,
+    released: BTreeSet<OpId>,
+    /// Clients have ended everything below this number.
+    pub ended_below: u64,
+}
+
+impl Locks {
+    fn take(&mut self, id: OpId, Lock(name): Lock) -> bool {
+        !self.released.contains(&id) && *self.held.entry(name).or_insert(id) == id
+    }
+}
+
+impl Application for Locks {
+    type Inconsistent = Unlock;
+    type Consensus = Lock;
+    type Result = bool;
+    type Effect = ();
+
+    fn execute(&mut self, _: Reading, _: OpId, Unlock(lock): &Unlock, _: &mut Vec<()>) {
+        self.released.insert(*lock);
+        self.held.retain(|_, holder| holder != lock);
+    }
+
+    fn answer(&mut self, _: Reading, id: OpId, lock: &Lock, _: &mut Vec<()>) -> bool {
+        self.take(id, *lock)
+    }
+
+    fn recall(&mut self, _: Reading, answered: &[(OpId, Lock, bool)], _: &mut Vec<()>) {
+        for (id, lock, _) in answered.iter().filter(|(_, _, granted)| *granted) {
+            self.take(*id, *lock);
+        }
+    }
+
+    fn sync(&mut self, _: Reading, record: &RecordOf<Locks>, _: &mut Vec<()>) {
+        let of = |entry: &Entry<Unlock, Lock, bool>| match entry.op {
+            Op::Inconsistent(Unlock(lock)) => Some(lock),
+            Op::Consensus(_) => None,
+        };
+        self.released = record.values().filter_map(of).collect();
+        let granted = record.iter().filter(|(_, entry)| entry.state.result() == Some(&true));
+        let held = granted.filter_map(|(id, entry)| match entry.op {
+            Op::Consensus(Lock(name)) if !self.released.contains(id) => Some((name, *id)),
+            _ => None,
+        });
+        self.held = held.collect();
+    }
+
+    fn merge(
+        &mut self,
+        _: Reading,
+        likely: &[(OpId, Lock, bool)],
+        open: &[(OpId, Lock)],
+        _: &mut Vec<()>,
+    ) -> Vec<bool> {
+        for (id, Lock(name), _) in likely.iter().filter(|(_, _, granted)| *granted) {
+            self.held.insert(*name, *id);
+        }
+        let decided: Vec<bool> = open.iter().map(|(id, lock)| self.take(*id, *lock)).collect();
+        likely.iter().map(|(_, _, granted)| *granted).chain(decided).collect()
+    }
+
+    fn forgets(&self, id: OpId, _: &Entry<Unlock, Lock, bool>) -> bool {
+        id.number < self.ended_below
+    }
+}

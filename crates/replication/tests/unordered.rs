@@ -1,0 +1,500 @@
+//! Inconsistent replication in small random worlds: messages are lost, repeated and late, replicas crash between a write and its sync, views change, clients die.
+//!
+//! Judged: what a client was told is in every later view and at every replica in the end, with the same result; a view begins with the same record everywhere;
+//! no lock has two holders; and when the faults are over, everybody is answered.
+
+mod locks;
+
+use locks::{Lock, Locks, Unlock};
+use meridian_machine::planted::{Rule, plant};
+use meridian_machine::{
+    Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
+};
+use meridian_replication::Unordered;
+use meridian_replication::inconsistent::{
+    Config, Entry, Invocation, Kept, Message, Op, OpId, Replica, State, Timer, View,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+/// Faults end then, and everybody is to be answered by then.
+const FAULTS_END: u64 = 4_000 * MS;
+const END: u64 = 12_000 * MS;
+
+type Said = Message<Unlock, Lock, bool>;
+type Disk = Kept<Unlock, Lock, bool>;
+
+enum Event {
+    Deliver { to: Address, from: Address, said: Said },
+    Synced { replica: usize, life: u32, through: Position },
+    Timer { replica: usize, life: u32, timer: Timer, armed: u64 },
+    Client { client: usize, turn: u64 },
+    Crash { replica: usize },
+    Restart { replica: usize },
+    ChangeView { replica: usize },
+}
+
+#[derive(Default)]
+struct Home {
+    replica: Option<Replica<Locks>>,
+    out: Outbox<Replica<Locks>>,
+    life: u32,
+    disk: Vec<Disk>,
+    writing: Vec<(Position, Disk)>,
+    timers: BTreeMap<Timer, u64>,
+}
+
+/// What a client is about.
+enum Doing {
+    Locks { name: u8 },
+    Unlocks { lock: OpId },
+}
+
+struct Client {
+    number: u64,
+    doing: Doing,
+    id: OpId,
+    heard: Invocation<bool>,
+    /// What was decided is being told.
+    tells: Option<bool>,
+    turn: u64,
+    began: u64,
+    left: u32,
+    dead: bool,
+}
+
+struct World {
+    now: u64,
+    rng: ChaCha8Rng,
+    events: BTreeMap<(u64, u64), Event>,
+    counter: u64,
+    homes: Vec<Home>,
+    clients: Vec<Client>,
+    /// How many there are; with few, clients meet often.
+    locks: u8,
+    /// Lock or unlock, and its result.
+    told: BTreeMap<OpId, (Option<u8>, Option<bool>)>,
+    /// Who holds a lock, as clients know it.
+    held: BTreeMap<u8, OpId>,
+    began: BTreeMap<View, BTreeMap<OpId, (Op<Unlock, Lock>, State<bool>)>>,
+    wrong: Option<String>,
+    fast: u32,
+    slow: u32,
+}
+
+fn node(at: usize) -> NodeId {
+    NodeId(at as u32 + 1)
+}
+
+fn of_client(at: usize) -> Address {
+    Address {
+        node: NodeId(100 + at as u32),
+        incarnation: Incarnation(1),
+        database: DatabaseId(1),
+        shard: ShardId(0),
+        role: Role::Coordinator(0),
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let replicas = if rng.random_bool(0.5) { 3 } else { 5 };
+        let locks = rng.random_range(1..4);
+        let mut world = World {
+            now: MS,
+            rng,
+            events: BTreeMap::new(),
+            counter: 0,
+            homes: (0..replicas).map(|_| Home::default()).collect(),
+            clients: Vec::new(),
+            locks,
+            told: BTreeMap::new(),
+            held: BTreeMap::new(),
+            began: BTreeMap::new(),
+            wrong: None,
+            fast: 0,
+            slow: 0,
+        };
+        (0..replicas).for_each(|at| world.boot(at));
+        for at in 0..world.rng.random_range(3..7) {
+            let id = OpId { node: 100 + at as u32, incarnation: 1, number: 0 };
+            let heard = Invocation::new(Unordered::of(replicas).unwrap());
+            let doing = Doing::Locks { name: 0 };
+            world.clients.push(Client {
+                number: 0,
+                doing,
+                id,
+                heard,
+                tells: None,
+                turn: 0,
+                began: 0,
+                left: 40,
+                dead: false,
+            });
+            world.begin(at, Doing::Locks { name: 0 });
+        }
+        for _ in 0..world.rng.random_range(2..12) {
+            let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
+            world.push_at(at, Event::Crash { replica });
+        }
+        for _ in 0..world.rng.random_range(0..12) {
+            let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
+            world.push_at(at, Event::ChangeView { replica });
+            if world.rng.random_bool(0.5) {
+                let (soon, replica) = (world.rng.random_range(0..20 * MS), world.rng.random_range(0..replicas));
+                world.push_at(at + soon, Event::Crash { replica });
+            }
+        }
+        world
+    }
+
+    fn push_at(&mut self, at: u64, event: Event) {
+        self.counter += 1;
+        self.events.insert((at, self.counter), event);
+    }
+
+    fn push(&mut self, after: u64, event: Event) {
+        self.push_at(self.now + after, event);
+    }
+
+    fn faulty(&self) -> bool {
+        self.now < FAULTS_END
+    }
+
+    fn reading(&self) -> Reading {
+        Reading::at(self.now, Interval::around(self.now, MS))
+    }
+
+    fn boot(&mut self, at: usize) {
+        let replicas = (0..self.homes.len()).map(node).collect();
+        let (database, shard) = (DatabaseId(1), ShardId(0));
+        let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
+        let config = Config { me: node(at), replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns };
+        let now = self.reading();
+        let home = &mut self.homes[at];
+        (home.out, home.timers, home.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
+        home.life += 1;
+        let kept = home.disk.clone();
+        home.replica = Replica::new(config, Locks::default(), kept, now, &mut home.out);
+        assert!(home.replica.is_some(), "the number is odd");
+        self.perform(at);
+    }
+
+    fn step(&mut self, at: usize, step: impl FnOnce(&mut Replica<Locks>, Reading, &mut Outbox<Replica<Locks>>)) {
+        let now = self.reading();
+        let home = &mut self.homes[at];
+        let Some(replica) = &mut home.replica else { return };
+        step(replica, now, &mut home.out);
+        self.perform(at);
+    }
+
+    fn perform(&mut self, at: usize) {
+        let effects: Vec<_> = self.homes[at].out.drain().collect();
+        let (life, from) = (self.homes[at].life, Address::replica(node(at), DatabaseId(1), ShardId(0)));
+        let mut through = None;
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } | Effect::SendBefore { to, message, .. } => self.send(from, to, message),
+                Effect::Arm { timer, at: when } => {
+                    self.homes[at].timers.insert(timer, when);
+                    self.push_at(when.max(self.now), Event::Timer { replica: at, life, timer, armed: when });
+                }
+                Effect::Disarm { timer } => drop(self.homes[at].timers.remove(&timer)),
+                Effect::Persist { position, record } => {
+                    self.homes[at].writing.push((position, record));
+                    through = Some(position);
+                }
+                Effect::Do(()) => {}
+            }
+        }
+        if let Some(through) = through {
+            let after = self.rng.random_range(0..10 * MS);
+            self.push(after, Event::Synced { replica: at, life, through });
+        }
+        self.look_at(at);
+    }
+
+    /// A view begins with the same record at whoever it begins. It has begun when that is on disk: nobody has heard of it before.
+    fn look_at(&mut self, at: usize) {
+        let Home { replica: Some(replica), writing, .. } = &self.homes[at] else { return };
+        if replica.is_between_views() || replica.view() == View(0) || !writing.is_empty() {
+            return;
+        }
+        let view = replica.view();
+        let merged = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {
+            entry.merged.is_some().then(|| (*id, (entry.op.clone(), entry.state.clone())))
+        };
+        let record: BTreeMap<_, _> = replica.record().iter().filter_map(merged).collect();
+        let known = self.began.entry(view).or_insert_with(|| record.clone());
+        if *known != record {
+            self.wrong.get_or_insert(format!("{view} begins differently at {}", node(at)));
+        }
+    }
+
+    fn send(&mut self, from: Address, to: Address, said: Said) {
+        let copies = match self.rng.random_range(0..100) {
+            0..8 if self.faulty() => 0,
+            8..14 if self.faulty() => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let slow = self.faulty() && self.rng.random_range(0..20) == 0;
+            let after = self.rng.random_range(MS / 2..if slow { 300 * MS } else { 3 * MS });
+            self.push(after, Event::Deliver { to, from, said: said.clone() });
+        }
+    }
+
+    fn ask_all(&mut self, client: usize) {
+        let Client { id, doing, heard, tells, .. } = &self.clients[client];
+        let op = match doing {
+            Doing::Locks { name } => Op::Consensus(Lock(*name)),
+            Doing::Unlocks { lock } => Op::Inconsistent(Unlock(*lock)),
+        };
+        let all: Vec<NodeId> = (0..self.homes.len()).map(node).collect();
+        let asked = if tells.is_some() { all.clone() } else { heard.lacks(&all) };
+        let (id, tells) = (*id, *tells);
+        for to in asked {
+            let to = Address::replica(to, DatabaseId(1), ShardId(0));
+            let propose = Message::Propose { id, op: op.clone() };
+            match tells {
+                None => self.send(of_client(client), to, propose),
+                Some(result) => self.send(of_client(client), to, Message::Finalize { id, result: Some(result) }),
+            }
+        }
+        let (turn, after) = (self.clients[client].turn, self.rng.random_range(20 * MS..80 * MS));
+        self.push(after, Event::Client { client, turn });
+    }
+
+    fn begin(&mut self, at: usize, doing: Doing) {
+        let replicas = self.homes.len();
+        let (now, client) = (self.now, &mut self.clients[at]);
+        client.number += 1;
+        client.turn += 1;
+        client.id = OpId { number: client.number, ..client.id };
+        (client.doing, client.tells, client.began) = (doing, None, now);
+        client.heard = Invocation::new(Unordered::of(replicas).unwrap());
+        self.ask_all(at);
+    }
+
+    /// Whatever has come of it by now.
+    fn consider(&mut self, at: usize, impatient: bool) {
+        let client = &mut self.clients[at];
+        match client.doing {
+            Doing::Unlocks { lock } => {
+                if client.heard.is_executed() {
+                    let id = client.id;
+                    self.told.insert(id, (None, None));
+                    self.tell_all(at, id, None);
+                    let _ = lock;
+                    self.next(at);
+                }
+            }
+            Doing::Locks { name } => {
+                let settled = client.heard.settled().copied();
+                let fast = client.heard.fast().copied();
+                if let Some(granted) = settled.or(fast) {
+                    *(if settled.is_none() { &mut self.fast } else { &mut self.slow }) += 1;
+                    let id = client.id;
+                    if fast.is_some() {
+                        self.tell_all(at, id, Some(granted));
+                    }
+                    self.on_locked(at, id, name, granted);
+                    return;
+                }
+                if client.tells.is_none()
+                    && (client.heard.is_slow() || impatient)
+                    && let Some(answers) = client.heard.answers()
+                {
+                    let granted = answers.iter().filter(|granted| ***granted).count();
+                    let decided = granted * 2 > answers.len() && granted >= answers.len().min(self.homes.len() / 2 + 1);
+                    client.tells = Some(*client.heard.decide(decided));
+                    client.turn += 1;
+                    self.ask_all(at);
+                }
+            }
+        }
+    }
+
+    fn tell_all(&mut self, at: usize, id: OpId, result: Option<bool>) {
+        for to in 0..self.homes.len() {
+            let to = Address::replica(node(to), DatabaseId(1), ShardId(0));
+            self.send(of_client(at), to, Message::Finalize { id, result });
+        }
+    }
+
+    fn on_locked(&mut self, at: usize, id: OpId, name: u8, granted: bool) {
+        self.told.insert(id, (Some(name), Some(granted)));
+        if granted {
+            if let Some(other) = self.held.insert(name, id) {
+                self.wrong.get_or_insert(format!("lock {name} is held by {other} and by {id}"));
+            }
+            let unlocks = self.rng.random_range(0..10) < 9;
+            if unlocks {
+                self.held.remove(&name); // From now on others may get it.
+                return self.begin(at, Doing::Unlocks { lock: id });
+            }
+        }
+        self.next(at);
+    }
+
+    fn next(&mut self, at: usize) {
+        let (name, dies) = (self.rng.random_range(0..self.locks), self.faulty() && self.rng.random_range(0..40) == 0);
+        let client = &mut self.clients[at];
+        client.left = client.left.saturating_sub(1);
+        (client.turn, client.dead) = (client.turn + 1, client.left == 0);
+        if client.dead {
+            return;
+        }
+        self.begin(at, Doing::Locks { name });
+        self.clients[at].dead = dies; // In the middle of it.
+    }
+
+    fn hear(&mut self, at: usize, from: NodeId, said: Said) {
+        let client = &mut self.clients[at];
+        let (Message::Reply { id, .. } | Message::Confirm { id, .. } | Message::Missing { id, .. }) = &said else {
+            return;
+        };
+        if client.dead || *id != client.id {
+            return;
+        }
+        match said {
+            Message::Reply { view, state, .. } => client.heard.on_reply(from, view, state),
+            Message::Confirm { view, .. } => client.heard.on_confirm(from, view),
+            Message::Missing { id, .. } => {
+                let op = match client.doing {
+                    Doing::Locks { name } => Op::Consensus(Lock(name)),
+                    Doing::Unlocks { lock } => Op::Inconsistent(Unlock(lock)),
+                };
+                let to = Address::replica(from, DatabaseId(1), ShardId(0));
+                return self.send(of_client(at), to, Message::Propose { id, op });
+            }
+            _ => return,
+        }
+        self.consider(at, false);
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Deliver { to, from, said } => match to.role {
+                Role::Coordinator(_) => self.hear(to.node.0 as usize - 100, from.node, said),
+                _ => self.step(to.node.0 as usize - 1, |replica, now, out| replica.on_message(now, from, said, out)),
+            },
+            Event::Synced { replica: at, life, through } => {
+                if self.homes[at].life == life && self.homes[at].replica.is_some() {
+                    let home = &mut self.homes[at];
+                    let synced = home.writing.iter().take_while(|(position, _)| *position <= through).count();
+                    home.disk.extend(home.writing.drain(..synced).map(|(_, record)| record));
+                    if let Some(replica) = home.replica.as_ref().filter(|_| home.disk.len() > 300) {
+                        // A checkpoint covers what is on disk only when nothing is being written.
+                        if home.writing.is_empty() {
+                            home.disk = replica.checkpoint();
+                        }
+                    }
+                    self.step(at, |replica, now, out| replica.on_durable(now, through, out));
+                }
+            }
+            Event::Timer { replica: at, life, timer, armed } => {
+                let due = self.homes[at].life == life && self.homes[at].timers.get(&timer) == Some(&armed);
+                if due {
+                    self.homes[at].timers.remove(&timer);
+                    self.step(at, |replica, now, out| replica.on_timer(now, timer, out));
+                }
+            }
+            Event::Client { client, turn } => {
+                if self.clients[client].turn == turn && !self.clients[client].dead {
+                    self.consider(client, true);
+                    if self.clients[client].turn == turn {
+                        self.ask_all(client);
+                    }
+                }
+            }
+            Event::Crash { replica: at } => {
+                self.homes[at].replica = None;
+                let most = if self.rng.random_bool(0.5) { 2 * MS } else { 400 * MS };
+                let after = self.rng.random_range(MS / 10..most);
+                self.push(after, Event::Restart { replica: at });
+            }
+            Event::Restart { replica: at } => {
+                if self.homes[at].replica.is_none() {
+                    self.boot(at);
+                }
+            }
+            Event::ChangeView { replica } => self.step(replica, |replica, now, out| replica.change_view(now, out)),
+        }
+    }
+
+    /// What was told is in the record of a view that began with everything that was told before, and of every later one.
+    fn judge(&mut self) -> Result<(), String> {
+        while let Some(((at, _), event)) = self.events.pop_first() {
+            self.now = at;
+            self.happens(event);
+            if let Some(wrong) = self.wrong.take() {
+                return Err(wrong);
+            }
+            if self.now > END {
+                return Err("they never come to an end".into());
+            }
+        }
+        if let Some(client) = self.clients.iter().find(|client| !client.dead) {
+            return Err(format!("{} was not answered", client.id));
+        }
+        self.step(0, |replica, now, out| replica.change_view(now, out));
+        while let Some(((at, _), event)) = self.events.pop_first() {
+            self.now = at;
+            self.happens(event);
+        }
+        let views: Vec<View> = self.homes.iter().map(|home| home.replica.as_ref().unwrap().view()).collect();
+        if views.iter().any(|view| *view != views[0]) {
+            return Err(format!("the views differ in the end: {views:?}"));
+        }
+        for home in &self.homes {
+            let record = home.replica.as_ref().unwrap().record();
+            for (id, (_, result)) in &self.told {
+                let state = record.get(id).map(|entry| &entry.state);
+                if state != Some(&State::Finalized(*result)) {
+                    return Err(format!("a client was told {result:?} of {id}, and in the end it is {state:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn verdict(seed: u64) -> Result<(u32, u32), String> {
+    let mut world = World::new(seed);
+    world.judge().map(|()| (world.fast, world.slow))
+}
+
+#[test]
+fn what_a_client_was_told_is_never_lost_and_never_another() {
+    let (mut fast, mut slow) = (0, 0);
+    for seed in 0..300 {
+        let ends = verdict(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        (fast, slow) = (fast + ends.0, slow + ends.1);
+    }
+    println!("{fast} fast, {slow} slow");
+    assert!(fast > 1000 && slow > 500, "both ways are taken: {fast}, {slow}");
+}
+
+/// A client that had decided on one result took another for fast that came later.
+#[test]
+fn seeds_that_were_wrong_once_are_right() {
+    assert_eq!(verdict(721).err(), None);
+}
+
+#[test]
+fn every_planted_defect_is_noticed() {
+    // Transcripts hold the others (`views.rs`): these worlds meet them once in thousands.
+    for rule in [Rule::RepliesBeforeDurable, Rule::FastQuorumTooSmall, Rule::FastAfterDeciding] {
+        let look = move || {
+            plant(Some(rule), true);
+            (0..1000).find(|seed| verdict(*seed).is_err())
+        };
+        let first = std::thread::spawn(look).join().expect("it does not panic");
+        println!("{rule:?}: first noticed by seed {first:?}");
+        assert!(first.is_some(), "{rule:?}");
+    }
+}
