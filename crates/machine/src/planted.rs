@@ -93,8 +93,12 @@ pub enum Rule {
     FastQuorumTooSmall,
     /// A client that has decided on one result takes another for fast that comes later.
     FastAfterDeciding,
-    /// However many records are merged, as many have to have an answer as of f + 1 (Trap A.2).
-    MergeNotByRecords,
+    /// A client decides on what one replica knows, which may be alone with it.
+    DecidesFromOne,
+    /// What replicas of different views have is forgotten like what everybody has.
+    ForgetsWhatOneLacks,
+    /// One more of the merged records has to have an answer than those that surely have a fast one (Trap A.2).
+    MergeTooStrict,
     /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
@@ -166,12 +170,14 @@ impl Rule {
     pub const OF_MEMBERS: [Rule; 2] = [Rule::OutgoingNotAsked, Rule::StaysNotTold];
 
     /// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`).
-    pub const OF_RECORDS: [Rule; 7] = [
+    pub const OF_RECORDS: [Rule; 9] = [
         Rule::RepliesBeforeDurable,
         Rule::ViewNotKept,
         Rule::FastQuorumTooSmall,
         Rule::FastAfterDeciding,
-        Rule::MergeNotByRecords,
+        Rule::DecidesFromOne,
+        Rule::ForgetsWhatOneLacks,
+        Rule::MergeTooStrict,
         Rule::OlderViewsMerged,
         Rule::OlderViewsNotCounted,
     ];

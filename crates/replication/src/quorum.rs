@@ -97,8 +97,7 @@ impl Unordered {
 
     /// So many of `records` have the answer that was fast, if there was one: q − ⌊f/2⌋, as all but ⌊f/2⌋ replicas gave it at the least.
     pub fn in_merge(self, records: usize) -> usize {
-        let half = self.faults().div_ceil(2) + 1;
-        if broken(Rule::MergeNotByRecords) { half } else { records - self.faults() / 2 }
+        records - self.faults() / 2 + usize::from(broken(Rule::MergeTooStrict))
     }
 }
 

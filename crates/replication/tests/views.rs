@@ -11,7 +11,7 @@ use meridian_machine::{
 };
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
-    Config, Entry, Invocation, Kept, Message, Op, OpId, RecordOf, Replica, State, Timer,
+    Config, Entry, Invocation, Kept, Message, Op, OpId, RecordOf, Replica, State, Timer, View,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -103,9 +103,9 @@ fn record(record: &RecordOf<Locks>) -> String {
 
 fn message(said: &Said) -> String {
     match said {
-        Message::Propose { id: of, op: what } => format!("Propose {}: {}", id(of), op(what)),
+        Message::Propose { id: of, op: what, .. } => format!("Propose {}: {}", id(of), op(what)),
         Message::Reply { id: of, view, state: known } => format!("Reply {} in {view}: {}", id(of), state(known)),
-        Message::Finalize { id: of, result: given } => format!("Finalize {}: {}", id(of), result(given)),
+        Message::Finalize { id: of, result: given, .. } => format!("Finalize {}: {}", id(of), result(given)),
         Message::Confirm { id: of, view } => format!("Confirm {} in {view}", id(of)),
         Message::Missing { id: of, view } => format!("Missing {} in {view}", id(of)),
         Message::LeaveView { view } => format!("LeaveView for {view}"),
@@ -176,7 +176,7 @@ impl World {
                         through = Some(position);
                     }
                 }
-                Effect::Do(()) => {}
+                Effect::Do(_) => {}
             }
         }
         if let Some(through) = through {
@@ -212,8 +212,8 @@ impl World {
             Message::Reply { id, view, state } if id == of => asks.heard.on_reply(from.node, view, state),
             Message::Confirm { id, view } if id == of => asks.heard.on_confirm(from.node, view),
             Message::Missing { id, .. } if id == of => {
-                let op = asks.op.clone();
-                return self.send(client(number), from, Message::Propose { id, op });
+                let (op, newest) = (asks.op.clone(), asks.heard.view());
+                return self.send(client(number), from, Message::Propose { id, op, newest });
             }
             _ => return,
         }
@@ -234,15 +234,20 @@ impl World {
         let asks = Client { number: before + 1, op: op.clone(), heard: Invocation::new(enough) };
         self.clients.insert(number, asks);
         let id = OpId { node: 100 + number, incarnation: 1, number: before + 1 };
-        (0..self.homes.len())
-            .for_each(|to| self.send(client(number), replica(to), Message::Propose { id, op: op.clone() }));
+        for to in 0..self.homes.len() {
+            let propose = Message::Propose { id, op: op.clone(), newest: View::default() };
+            self.send(client(number), replica(to), propose);
+        }
     }
 
     fn tell(&mut self, number: u32, result: Option<bool>) -> Result<(), String> {
         let asks = self.clients.get_mut(&number).ok_or("it asks for nothing")?;
         let result = result.map(|result| *asks.heard.decide(result));
         let id = OpId { node: 100 + number, incarnation: 1, number: asks.number };
-        (0..self.homes.len()).for_each(|to| self.send(client(number), replica(to), Message::Finalize { id, result }));
+        let newest = asks.heard.view();
+        for to in 0..self.homes.len() {
+            self.send(client(number), replica(to), Message::Finalize { id, result, newest });
+        }
         Ok(())
     }
 
@@ -272,8 +277,10 @@ impl World {
                 let asks = self.clients.get(&number).ok_or("it asks for nothing")?;
                 let all: Vec<NodeId> = (1..=count as u32).map(NodeId).collect();
                 let (id, op) = (OpId { node: 100 + number, incarnation: 1, number: asks.number }, asks.op.clone());
+                let newest = asks.heard.view();
                 for to in asks.heard.lacks(&all) {
-                    self.send(client(number), replica(to.0 as usize - 1), Message::Propose { id, op: op.clone() });
+                    let propose = Message::Propose { id, op: op.clone(), newest };
+                    self.send(client(number), replica(to.0 as usize - 1), propose);
                 }
             }
             // Tells what it knows; decides, if that is nothing yet: what enough have answered.
@@ -281,6 +288,16 @@ impl World {
                 let number = number(who)?;
                 let asks = self.clients.get(&number).ok_or("it asks for nothing")?;
                 let known = match asks.op {
+                    Op::Consensus(_)
+                        if asks
+                            .heard
+                            .settled()
+                            .or(asks.heard.fast())
+                            .or_else(|| Some(asks.heard.answers()?[0]))
+                            .is_none() =>
+                    {
+                        return Ok(format!("c{number} has heard too little"));
+                    }
                     Op::Inconsistent(_) => None,
                     Op::Consensus(_) => Some(match asks.heard.settled().or(asks.heard.fast()) {
                         Some(known) => *known,
@@ -351,7 +368,14 @@ fn transcripts() {
 /// Random worlds (`unordered.rs`) meet these once in thousands.
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
-    for rule in [Rule::ViewNotKept, Rule::MergeNotByRecords, Rule::OlderViewsMerged, Rule::OlderViewsNotCounted] {
+    for rule in [
+        Rule::ViewNotKept,
+        Rule::FastAfterDeciding,
+        Rule::DecidesFromOne,
+        Rule::MergeTooStrict,
+        Rule::OlderViewsMerged,
+        Rule::OlderViewsNotCounted,
+    ] {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             transcripts();

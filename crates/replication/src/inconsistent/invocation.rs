@@ -68,16 +68,25 @@ impl<R: Clone + Ord> Invocation<R> {
         (known().filter(|other| *other == result).count() >= self.enough.quorum()).then_some(result)
     }
 
-    /// What replicas have answered in one view, if they are enough to decide from; where one of them knows the result, that alone.
+    /// What replicas have answered in one view, if they are enough to decide from; where one of them knows the result, that alone. One who knows it is not
+    /// enough: its view may have begun there and nowhere else, and the next one without the operation.
     pub fn answers(&self) -> Option<Vec<&R>> {
-        if let Some(result) = self.in_newest().find(|state| state.is_final()).and_then(State::result) {
-            return Some(vec![result]);
-        }
+        let known = self.in_newest().find(|state| state.is_final()).and_then(State::result);
         let answers: Vec<&R> = self.in_newest().filter_map(State::result).collect();
-        (answers.len() >= self.enough.quorum()).then_some(answers)
+        match known {
+            Some(known) if broken(Rule::DecidesFromOne) => Some(vec![known]),
+            _ if answers.len() < self.enough.quorum() => None,
+            Some(known) => Some(vec![known]),
+            None => Some(answers),
+        }
     }
 
-    /// What its client has decided: the first time counts, so that no two replicas are ever told different results.
+    /// The newest view that was heard of: said with every question, so that who was left behind asks the others.
+    pub fn view(&self) -> View {
+        self.newest()
+    }
+
+    /// What its client has decided, or tells because it was [fast](Self::fast): the first time counts, so that no two replicas are ever told different results.
     pub fn decide(&mut self, result: R) -> &R {
         self.decided.get_or_insert(result)
     }

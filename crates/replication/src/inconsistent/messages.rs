@@ -143,6 +143,9 @@ pub enum Message<I, C, R> {
         /// What it is.
         #[n(1)]
         op: Op<I, C>,
+        /// The newest view that the client has heard of.
+        #[n(2)]
+        newest: View,
     },
     /// A replica has it on disk.
     #[n(1)]
@@ -166,6 +169,9 @@ pub enum Message<I, C, R> {
         /// A consensus operation's result.
         #[n(1)]
         result: Option<R>,
+        /// The newest view that the client has heard of.
+        #[n(2)]
+        newest: View,
     },
     /// A replica has that on disk.
     #[n(3)]

@@ -46,6 +46,10 @@ pub type RecordOf<A> =
     Record<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
 
 /// What operations mean: called by a replica, one after the other (the upcalls of TOCS'18, Figure 3).
+///
+/// Effects leave before what they come of is on disk here, and those of `merge` before anybody else has heard of the view: nothing may be revealed by them that a later
+/// `sync` could take back. A result of the group that differs from what this replica has answered is heard of with the next view only. An operation that a view
+/// began without may be proposed, and answered, again.
 pub trait Application: Sized {
     /// Operations that are done in any order.
     type Inconsistent: Clone;
@@ -71,11 +75,14 @@ pub trait Application: Sized {
         effects: &mut Vec<Self::Effect>,
     );
 
-    /// Everything in this record is the group's: what is here is made to agree with it. What is not in it was not successful.
+    /// Everything in this record is the group's: what is here is made to agree with it. When a view begins, what is not in it was not successful; at a
+    /// replica's birth, and for one that is told of a view late, other operations may be: what this replica has answered comes after ([`recall`](Self::recall)), and
+    /// what it holds for others is not given up for that.
     fn sync(&mut self, now: Reading, record: &RecordOf<Self>, effects: &mut Vec<Self::Effect>);
 
     /// Decides operations of which nobody knows whether they were successful. `likely` are those that may have been, with this result and no other; `open` are
-    /// those that were not. Called after [`sync`](Self::sync) with everything that is known. Results in the same order, first those of `likely`.
+    /// those that were not. Called after [`sync`](Self::sync) with everything that is known. A likely result that contradicts that was not fast, whatever was
+    /// counted: both cannot have been answered by enough. Results in the same order, first those of `likely`.
     fn merge(
         &mut self,
         now: Reading,

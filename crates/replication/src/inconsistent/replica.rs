@@ -53,6 +53,8 @@ pub struct Replica<A: Application> {
     pub(super) gathered: Gathered<A>,
     /// As the leader of a view that has begun: who is not known to have it.
     pub(super) untold: Vec<NodeId>,
+    /// It has asked the others for a view that has begun without it.
+    pub(super) asks: bool,
     /// What leaves when what was written is on disk.
     waiting: VecDeque<(Position, Then<A>)>,
     durable: Position,
@@ -93,6 +95,7 @@ impl<A: Application> Replica<A> {
             began: View(0),
             gathered: Gathered::<A>::new(),
             untold: Vec::new(),
+            asks: false,
             waiting: VecDeque::new(),
             durable: out.persisted(),
             config,
@@ -140,11 +143,15 @@ impl<A: Application> Replica<A> {
         self.application.recall(now, &open, effects);
     }
 
-    /// Everything that stands for the next life, in place of all that was kept before.
-    pub fn checkpoint(&self) -> Vec<KeptOf<A>> {
+    /// Everything that stands for the next life, in place of all that was kept before. None while something is being written: what is kept after a checkpoint
+    /// must be later than what is in it.
+    pub fn checkpoint(&self) -> Option<Vec<KeptOf<A>>> {
+        if !self.waiting.is_empty() {
+            return None;
+        }
         let began = Kept::Began { view: self.began, record: self.record.clone() };
         let left = self.is_between_views().then_some(Kept::Left { view: self.view });
-        [began].into_iter().chain(left).collect()
+        Some([began].into_iter().chain(left).collect())
     }
 
     /// What its operations mean here.
@@ -246,6 +253,9 @@ impl<A: Application> Replica<A> {
             sometimes!("a result is told of what was never proposed here");
             return out.send(from, Message::Missing { id, view });
         };
+        if matches!(entry.op, Op::Consensus(_)) != result.is_some() {
+            return; // That is no result of such an operation.
+        }
         match &entry.state {
             State::Tentative(_) => {
                 entry.state = State::Finalized(result.clone());
@@ -293,8 +303,14 @@ impl<A: Application> Machine for Replica<A> {
             Message::Propose { .. } | Message::Finalize { .. } if self.is_between_views() => {
                 sometimes!("a replica between two views is silent");
             }
-            Message::Propose { id, op } => self.on_propose(now, from, id, op, out),
-            Message::Finalize { id, result } => self.on_finalize(now, from, id, result, out),
+            Message::Propose { id, op, newest } => {
+                self.ask_for_view(now, newest, out);
+                self.on_propose(now, from, id, op, out);
+            }
+            Message::Finalize { id, result, newest } => {
+                self.ask_for_view(now, newest, out);
+                self.on_finalize(now, from, id, result, out);
+            }
             _ if !self.config.replicas.contains(&from.node) || from.node == self.config.me => {}
             Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
                 if view.0 > self.view.0.saturating_add(FARTHEST_AHEAD) => {}
@@ -325,9 +341,9 @@ impl<A: Application> Machine for Replica<A> {
 
     fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
         self.durable = self.durable.max(through);
-        let between = self.is_between_views();
+        let said = self.gathered.contains_key(&self.config.me);
         self.go_on(out);
-        if self.gathered.len() >= self.enough.quorum() && between {
+        if !said && self.gathered.contains_key(&self.config.me) {
             self.gather(now, out);
         }
     }

@@ -10,6 +10,9 @@ use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A view is waited for at most two to this power times as long as the first.
+const LONGEST_BACK_OFF: u64 = 6;
+
 /// What replicas have said who left for the view that is to begin: in which they were last, and all they have.
 pub(super) type Gathered<A> = BTreeMap<NodeId, (View, RecordOf<A>)>;
 
@@ -41,8 +44,21 @@ impl<A: Application> Replica<A> {
     }
 
     pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
-        out.arm(super::Timer::View, now.boot_ns + self.config.view_timeout_ns);
+        // Records may be large: each view in a row that does not begin is given twice as long.
+        let failed = (self.view.0 - self.began.0 - 1).min(LONGEST_BACK_OFF);
+        out.arm(super::Timer::View, now.boot_ns + (self.config.view_timeout_ns << failed));
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+    }
+
+    /// A client has heard of a later view than this one: whoever is in it tells. Nobody else may be left who would.
+    pub(super) fn ask_for_view(&mut self, now: Reading, newest: View, out: &mut Outbox<Self>) {
+        if newest > self.view && !self.asks {
+            sometimes!("a client knows of a later view than a replica");
+            self.asks = true;
+            let view = self.view;
+            self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
+            out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+        }
     }
 
     /// That is on disk.
@@ -63,6 +79,7 @@ impl<A: Application> Replica<A> {
     }
 
     pub(super) fn repeat(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        self.asks = false;
         if self.is_changing() {
             // Not yet.
         } else if self.is_between_views() {
@@ -104,8 +121,8 @@ impl<A: Application> Replica<A> {
         out: &mut Outbox<Self>,
     ) {
         self.on_leave_view(now, from, view, out);
-        if view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me {
-            self.gathered.insert(from.node, said);
+        let merges = view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me;
+        if merges && self.gathered.insert(from.node, said).is_none() {
             self.gather(now, out);
         }
     }
@@ -128,7 +145,6 @@ impl<A: Application> Replica<A> {
         step!("view's leader: merges");
         let gathered = std::mem::take(&mut self.gathered);
         let newest = gathered.values().map(|(last, _)| *last).max().expect("there are enough");
-        let oldest = gathered.values().map(|(last, _)| *last).min().expect("there are enough");
         let of_newest = |(last, _): &&(View, RecordOf<A>)| *last == newest || broken(Rule::OlderViewsMerged);
         let records: Vec<&RecordOf<A>> = gathered.values().filter(of_newest).map(|(_, record)| record).collect();
         if records.len() < gathered.len() {
@@ -152,9 +168,9 @@ impl<A: Application> Replica<A> {
         for entry in record.values_mut() {
             entry.merged.get_or_insert(view);
         }
-        if gathered.len() == self.config.replicas.len() {
-            // Everybody was in a view that began with it.
-            let everybody_has = |entry: &Entry<_, _, _>| entry.merged.is_some_and(|merged| merged <= oldest);
+        // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
+        if records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks) {
+            let everybody_has = |entry: &Entry<_, _, _>| entry.merged.is_some_and(|merged| merged <= newest);
             record.retain(|id, entry| !(everybody_has(entry) && self.application.forgets(*id, entry)));
         }
         effects.into_iter().for_each(|effect| out.act(effect));

@@ -15,14 +15,14 @@ pub struct Unlock(pub OpId);
 #[derive(Debug, Default)]
 pub struct Locks {
     pub held: BTreeMap<u8, OpId>,
-    released: BTreeSet<OpId>,
-    /// Clients have ended everything below this number.
+    pub released: BTreeSet<OpId>,
+    /// Clients have ended everything below this number, and given back what they got.
     pub ended_below: u64,
 }
 
 impl Locks {
     fn take(&mut self, id: OpId, Lock(name): Lock) -> bool {
-        !self.released.contains(&id) && *self.held.entry(name).or_insert(id) == id
+        id.number >= self.ended_below && !self.released.contains(&id) && *self.held.entry(name).or_insert(id) == id
     }
 }
 
@@ -30,29 +30,32 @@ impl Application for Locks {
     type Inconsistent = Unlock;
     type Consensus = Lock;
     type Result = bool;
-    type Effect = ();
+    /// This lock was given back: for the store, which keeps it.
+    type Effect = OpId;
 
-    fn execute(&mut self, _: Reading, _: OpId, Unlock(lock): &Unlock, _: &mut Vec<()>) {
+    fn execute(&mut self, _: Reading, _: OpId, Unlock(lock): &Unlock, effects: &mut Vec<OpId>) {
+        effects.push(*lock);
         self.released.insert(*lock);
         self.held.retain(|_, holder| holder != lock);
     }
 
-    fn answer(&mut self, _: Reading, id: OpId, lock: &Lock, _: &mut Vec<()>) -> bool {
+    fn answer(&mut self, _: Reading, id: OpId, lock: &Lock, _: &mut Vec<OpId>) -> bool {
         self.take(id, *lock)
     }
 
-    fn recall(&mut self, _: Reading, answered: &[(OpId, Lock, bool)], _: &mut Vec<()>) {
+    fn recall(&mut self, _: Reading, answered: &[(OpId, Lock, bool)], _: &mut Vec<OpId>) {
         for (id, lock, _) in answered.iter().filter(|(_, _, granted)| *granted) {
             self.take(*id, *lock);
         }
     }
 
-    fn sync(&mut self, _: Reading, record: &RecordOf<Locks>, _: &mut Vec<()>) {
+    fn sync(&mut self, _: Reading, record: &RecordOf<Locks>, effects: &mut Vec<OpId>) {
         let of = |entry: &Entry<Unlock, Lock, bool>| match entry.op {
             Op::Inconsistent(Unlock(lock)) => Some(lock),
             Op::Consensus(_) => None,
         };
         self.released = record.values().filter_map(of).collect();
+        effects.extend(&self.released);
         let granted = record.iter().filter(|(_, entry)| entry.state.result() == Some(&true));
         let held = granted.filter_map(|(id, entry)| match entry.op {
             Op::Consensus(Lock(name)) if !self.released.contains(id) => Some((name, *id)),
@@ -66,16 +69,23 @@ impl Application for Locks {
         _: Reading,
         likely: &[(OpId, Lock, bool)],
         open: &[(OpId, Lock)],
-        _: &mut Vec<()>,
+        _: &mut Vec<OpId>,
     ) -> Vec<bool> {
-        for (id, Lock(name), _) in likely.iter().filter(|(_, _, granted)| *granted) {
-            self.held.insert(*name, *id);
+        let (known, mut results) = (self.held.clone(), Vec::new());
+        for (id, Lock(name), granted) in likely {
+            // Who has given it back has had it. Where another is known to hold it, this one never did. No two that are likely exclude each other.
+            let ended = id.number < self.ended_below || self.released.contains(id);
+            let had = *granted && (ended || known.get(name).is_none_or(|holder| holder == id));
+            if had && !ended {
+                self.held.insert(*name, *id);
+            }
+            results.push(had);
         }
-        let decided: Vec<bool> = open.iter().map(|(id, lock)| self.take(*id, *lock)).collect();
-        likely.iter().map(|(_, _, granted)| *granted).chain(decided).collect()
+        results.extend(open.iter().map(|(id, lock)| self.take(*id, *lock)));
+        results
     }
 
     fn forgets(&self, id: OpId, _: &Entry<Unlock, Lock, bool>) -> bool {
-        id.number < self.ended_below
+        id.number < self.ended_below && !self.held.values().any(|holder| *holder == id)
     }
 }
