@@ -169,7 +169,7 @@ impl Rule {
     /// Those of changing members, where the group alone is looked at (`replication/tests/faults.rs`).
     pub const OF_MEMBERS: [Rule; 2] = [Rule::OutgoingNotAsked, Rule::StaysNotTold];
 
-    /// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`).
+    /// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`, `views.rs`).
     pub const OF_RECORDS: [Rule; 9] = [
         Rule::RepliesBeforeDurable,
         Rule::ViewNotKept,

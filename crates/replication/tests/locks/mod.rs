@@ -1,8 +1,12 @@
 //! What the replicas of the tests of inconsistent replication replicate: a lock server, as in TOCS'18 (§3.1).
 
 use meridian_machine::Reading;
+use meridian_machine::planted::Rule;
 use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones (`views.rs`), which those meet once in thousands.
+pub const MET_AT_RANDOM: [Rule; 3] = [Rule::RepliesBeforeDurable, Rule::FastQuorumTooSmall, Rule::ForgetsWhatOneLacks];
 
 /// Gives one of a few locks to the operation that asks for it; `true` if it was free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
