@@ -259,7 +259,6 @@ impl MemberHome {
                 self.sessions.lifecycle().bear(self.shard(), (ShardId(child), bounds.clone()), self.readable().leads);
             if !begun {
                 self.space.bear_again(child, bounds); // The settler comes by.
-                return;
             }
         }
     }
