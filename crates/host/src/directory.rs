@@ -17,6 +17,7 @@ use crate::identity::OpenError;
 use crate::member::{self, Begun, MemberShard, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
+use crate::resident::Input;
 use crate::sessions::{Lifecycle, Sessions};
 use crate::transfer::Transfers;
 use bytes::Bytes;
@@ -29,7 +30,7 @@ use meridian_placement::{
 use meridian_replication::group::{Index, Membership, Roster, Stay};
 use meridian_store::{Left, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin};
+use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin, Replica};
 use meridian_txn::locking::Members;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
@@ -249,6 +250,9 @@ impl Directory {
             Space::removed(id.0, shard.0, &*self.here.plumbing.store).map_err(|error| self.of_store(error))?;
         if removed.is_some_and(|removed| removed >= since.0) {
             return Ok(());
+        }
+        if since == Index(0) && expects(gateway.site().sessions(), shard) {
+            return Ok(()); // With it come the rows that it began with.
         }
         let _alone = self.bearing.lock();
         let key = MachineKey { database: id.0, shard: shard.0 };
@@ -642,6 +646,23 @@ impl Directory {
             gateway.site().sessions().close();
         }
     }
+}
+
+/// Whether a shard is to be born on this node, as the log of a member says or its space. Not within a step, nor while a member is being begun: it waits for steps.
+fn expects(sessions: &Sessions, child: ShardId) -> bool {
+    let (say, heard) = mpsc::channel::<()>();
+    let members = sessions.members();
+    for member in &members {
+        let say = say.clone();
+        member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+            if replica.expects(child) {
+                let _ = say.send(());
+            }
+        })));
+    }
+    drop(say);
+    // What is in no log any more is on its way to the store.
+    heard.recv().is_ok() || members.iter().any(|member| member.world().space().expects_child(child.0))
 }
 
 async fn read_rows(transaction: &mut dyn Transaction, lock: Lock) -> Result<Vec<DatabaseRow>, Failure> {

@@ -27,7 +27,7 @@ use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::{Extent, Left, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{self, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
+use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -127,6 +127,10 @@ fn kept(space: &Space) -> Result<Kept, StoreError> {
     kept.map_err(|damaged| StoreError::Damaged { file: "the store".to_owned(), what: damaged.0 })
 }
 
+fn members_of(births: &BTreeMap<ShardId, Birth>) -> BTreeMap<ShardId, Membership> {
+    births.iter().map(|(child, birth)| (*child, birth.members.clone())).collect()
+}
+
 /// What has come to life.
 pub struct Begun {
     /// The member; none if this node is no member of the shard, or no more, or does not know yet that it is one.
@@ -169,7 +173,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     if let Some(base) = restored.gap() {
         return Err(space.lacks(base.0));
     }
-    let born_with = kept.rows.births.clone();
+    let born_with = members_of(&kept.rows.births);
     let (min_next_ns, quiesce_ns) = (nanoseconds(patience.min_next), nanoseconds(patience.quiesce));
     let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
@@ -285,11 +289,17 @@ impl MemberHome {
         }
     }
 
+    /// What a copy that was received says of the shard itself.
+    pub fn rows_of(&self, copy: SpaceId) -> Result<Rows, StoreError> {
+        let rows = Rows::read(self.shard(), &self.space.recipe_rows_of(copy)?);
+        rows.map_err(|damaged| StoreError::Damaged { file: "a copy".to_owned(), what: damaged.0 })
+    }
+
     /// Goes on from a copy that was received. Within a step of the machine.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Kept, StoreError> {
         self.space.use_copy(copy, extent)?;
         let kept = kept(&self.space)?;
-        self.born_with.lock().extend(kept.rows.births.clone());
+        self.born_with.lock().extend(members_of(&kept.rows.births));
         if let Some(members) = &kept.rows.members {
             *self.members.lock() = members.clone();
         }

@@ -352,6 +352,12 @@ fn take_over(member: &Arc<MemberShard>, copy: SpaceId, extent: Extent) {
         if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
             return; // The log was faster; or it is not on disk yet that this is a member.
         }
+        match member.world().rows_of(copy).map(|rows| replica.learn_births(now, &rows, out)) {
+            // Those are installed after this step.
+            Ok(true) => return take_over(&member, copy, extent),
+            Ok(false) => {}
+            Err(error) => return tracing::error!(%error, "a copy cannot be read; it will be offered again"),
+        }
         match member.world().use_copy(copy, extent) {
             Ok(kept) => {
                 replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);

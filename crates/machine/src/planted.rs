@@ -65,6 +65,8 @@ pub enum Rule {
     StaysNotTold,
     /// Members of a shard that was split off, who have nothing of what it began with, elect one of themselves.
     HearsayLeads,
+    /// Who has a split in his log, and is sent a copy before he knows that it was agreed on, skips it, and has nothing of the shard that was split off.
+    SplitSkipped,
     /// Who is behind is elected (Raft §5.4.1).
     StaleLogElected,
     /// Entries that contradict the leader's stay.
@@ -127,7 +129,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 36] = [
+    pub const ALL: [Rule; 37] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -155,6 +157,7 @@ impl Rule {
         Rule::LeasesOverlap,
         Rule::MajorityOffByOne,
         Rule::HearsayLeads,
+        Rule::SplitSkipped,
         Rule::StaleLogElected,
         Rule::ContradictionStays,
         Rule::HorizonUnchecked,

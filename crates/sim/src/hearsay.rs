@@ -1,4 +1,4 @@
-//! One situation, played: members of a shard that have only heard of its birth, because its parent's shard came to them as a copy.
+//! Situations, played: what a copy of a shard tells of those that were split off from it, to members who have nothing of them, and to one who has it all.
 
 use crate::clock::{NodeClock, TrueTime};
 use crate::member::{Copy, Life, Timing, address};
@@ -8,9 +8,10 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Effect as Do, Incarnation, Machine, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, Store, Write};
 use meridian_placement::FIRST_SHARD;
-use meridian_replication::group::{Index, Membership, Roster};
+use meridian_replication::group::{self, Entry, Index, Membership, Roster, Stay, Term};
 use meridian_store::{MemoryStore, Space};
-use meridian_systems::spanner::{Effect, Message, Rows};
+use meridian_systems::spanner::{Agreed, Birth, Effect, Message, Rows};
+use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -18,14 +19,40 @@ const MS: u64 = 1_000_000;
 const CHILD: ShardId = ShardId(1);
 const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 
-/// The first shard is split here.
+fn at(nanos: u64) -> Timestamp {
+    Timestamp { nanos, logical: 0, issuer: 1 }
+}
+
+fn a_row() -> Write {
+    Write { key: Key::from("z"), value: Some("a row".into()) }
+}
+
+fn everybody() -> Membership {
+    Membership::at_birth(Roster::voters(NODES))
+}
+
+/// The first shard is split here, by its log's second entry.
 fn split(space: &Space) {
-    let at = |nanos| Timestamp { nanos, logical: 0, issuer: 1 };
-    let members = Membership::at_birth(Roster::voters(NODES));
-    space.install(at(1), &[Write { key: Key::from("z"), value: Some("a row".into()) }], 1, 1);
-    let rows = Rows::of_birth(FIRST_SHARD, CHILD, &members);
+    space.install(at(1), &[a_row()], 1, 1);
+    let birth = Birth { members: everybody(), index: Index(2), term: Term(1) };
+    let rows = Rows::of_birth(FIRST_SHARD, CHILD, &birth);
     space.divide((at(2), rows), &Key::from("m"), CHILD.0, 2, 1);
     space.settle(usize::MAX).unwrap();
+}
+
+/// What the log has of that.
+fn log_of_split() -> Vec<Entry> {
+    let transaction = TransactionId { node: 1, incarnation: 1, number: 1 };
+    let (writes, participants, schemas) = (vec![a_row()], Vec::new(), Vec::new());
+    let row = Agreed::Commit { at: at(1), transaction, writes, participants, schemas };
+    let split = Agreed::Split { at: at(2), key: Key::from("m"), shard: CHILD, members: Some(everybody()) };
+    let entry = |(index, agreed): (u64, Agreed)| Entry {
+        index: Index(index),
+        term: Term(1),
+        payload: agreed.encode(),
+        members: None,
+    };
+    [(1, row), (2, split)].map(entry).to_vec()
 }
 
 /// A shard as somebody sends it who has it.
@@ -40,9 +67,12 @@ fn copy(space: &Space) -> Copy {
     Copy { extent: whole.extent, versions }
 }
 
+/// As it was after an entry that followed the split.
 fn copy_of_parent() -> Copy {
     let space = Space::open(1, FIRST_SHARD.0, Arc::new(MemoryStore::new()) as Arc<dyn Store>).unwrap();
     split(&space);
+    space.install(at(3), &[Write { key: Key::from("a"), value: Some("newer".into()) }], 3, 1);
+    space.settle(usize::MAX).unwrap();
     copy(&space)
 }
 
@@ -73,6 +103,22 @@ impl Node {
             Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
         let seed = u64::from(me.0);
         Life::begin(me, Incarnation(number), &NODES, (seed, timing, None), number > 1, true, clock, disks).unwrap()
+    }
+
+    /// Does for the parent's member what a world does about what is agreed.
+    fn installs(&mut self) {
+        let member = self.life.members.get_mut(&FIRST_SHARD).expect("every node has one");
+        for effect in member.out.drain().collect::<Vec<_>>() {
+            match effect {
+                Do::Do(Effect::Install { at, writes, index, term, .. }) => {
+                    member.space.install(at, &writes, index.0, term.0);
+                }
+                Do::Do(Effect::Divide { at, key, shard, rows, index, term }) => {
+                    member.space.divide((at, rows), &key, shard.0, index.0, term.0);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// What the child's member has to say, once what it wrote is durable.
@@ -163,6 +209,49 @@ fn leads() -> bool {
     }
     talk(&mut nodes, 1_000);
     somebody_leads(&nodes)
+}
+
+/// What a node has of the child that acknowledged the split, and is sent a copy before it knows that it was agreed on.
+fn has_the_rows() -> bool {
+    let mut node = Node::new(NODES[2]);
+    let now = node.clock.reading();
+    let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let append = group::Message::Append {
+        term: Term(1),
+        prev_index: Index(0),
+        prev_term: Term(0),
+        entries: log_of_split(),
+        commit: Index(0),
+        asked_at: now.interval.earliest,
+        since: Index(0),
+        witness: false,
+        lease_ns: 1_000 * MS,
+    };
+    member.replica.on_message(now, from, Message::Group(append), &mut member.out);
+    node.installs();
+    for _ in 0..1_000 {
+        let born = Stay { since: Index(0), witness: false };
+        assert!(!node.life.invite(CHILD, born).unwrap(), "its log has the split: who begins without cannot use it");
+    }
+    let copy = copy_of_parent();
+    if node.life.learn_births(now, FIRST_SHARD, &copy).unwrap() {
+        node.installs();
+    }
+    node.life.take_over(now, FIRST_SHARD, copy).unwrap();
+    assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it, too");
+    let (parent, child) = (&node.life.members[&FIRST_SHARD].space, &node.life.members[&CHILD].space);
+    assert!(parent.get(b"a", at(9)).unwrap().is_some(), "it went on from the copy");
+    child.get(b"z", at(9)).unwrap().is_some()
+}
+
+#[test]
+fn who_acknowledged_a_split_has_its_rows_also_when_a_copy_is_faster() {
+    assert!(has_the_rows(), "the other one who acknowledged it may be gone for ever");
+    let planted = std::thread::spawn(|| {
+        plant(Some(Rule::SplitSkipped), true);
+        has_the_rows()
+    });
+    assert!(!planted.join().unwrap(), "it is noticed");
 }
 
 #[test]

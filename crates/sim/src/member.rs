@@ -7,13 +7,13 @@ use bytes::Bytes;
 use meridian_clock::Timestamp;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
-use meridian_mvcc::{KeyRange, Store, StoreError, StoredVersion};
+use meridian_mvcc::{Key, KeyRange, Store, StoreError, StoredVersion, Value, local};
 use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
 use meridian_sql::Engine;
 use meridian_store::{Extent, Left, RedbStore, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Timer};
+use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows, Timer};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use std::collections::{BTreeMap, VecDeque};
@@ -287,6 +287,10 @@ impl Life {
         if !self.invitations.heeds(shard, since) {
             return Ok(false);
         }
+        let expects = |member: &Member| member.replica.expects(shard) || member.space.expects_child(shard.0);
+        if since == Index(0) && self.members.values().any(expects) {
+            return Ok(false); // With it come the rows that it began with.
+        }
         if self.records.contains_key(&shard) {
             if since == Index(0) {
                 return Ok(false); // It has been one since the shard's birth, of which it will read in its parent's log.
@@ -443,6 +447,16 @@ impl Life {
             rest = page.rest;
         }
         Ok(Some(Copy { extent: whole.extent, versions }))
+    }
+
+    /// A copy tells of splits: those that the log here has are applied before. True if there is something to perform first.
+    pub fn learn_births(&mut self, now: meridian_clock::Reading, shard: ShardId, copy: &Copy) -> Result<bool, Unfit> {
+        let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
+        let own = copy.versions.iter().filter(|row| local::recipes(shard.0).contains(&row.key));
+        let own: Vec<(Key, Value)> =
+            own.filter_map(|row| Some((row.key.clone(), row.version.value.clone()?))).collect();
+        let rows = Rows::read(shard, &own).map_err(|damaged| Unfit::Damaged(damaged.0))?;
+        Ok(member.replica.learn_births(now, &rows, &mut member.out))
     }
 
     /// Goes on from a copy, if it is still lacking what is in it. What is decided there is in the outbox.

@@ -279,6 +279,13 @@ impl Space {
         Ok(rows)
     }
 
+    /// The same of a copy that was received and is not in use.
+    pub fn recipe_rows_of(&self, copy: SpaceId) -> Result<Vec<(Key, Value)>, StoreError> {
+        let range = local::recipes(self.shard);
+        let found = self.store.snapshot()?.scan(copy, &range, Timestamp::MAX, false, usize::MAX, usize::MAX)?;
+        Ok(found.versions.into_iter().filter_map(|row| Some((row.key, row.version.value?))).collect())
+    }
+
     /// How far the store goes.
     pub fn extent(&self) -> Result<Extent, StoreError> {
         let id = self.facts();
@@ -473,6 +480,11 @@ impl Space {
     /// A split waits to be settled.
     pub fn expects(&self) -> bool {
         !self.births.lock().is_empty()
+    }
+
+    /// The split that bears this child does.
+    pub fn expects_child(&self, child: u32) -> bool {
+        self.births.lock().iter().any(|birth| birth.child == child)
     }
 
     /// Its ranges of the space where its versions are, in order, if these are its bounds.

@@ -562,6 +562,21 @@ impl Group {
         self.log.compact(through.min(self.commit), self.config.keep_log_bytes);
     }
 
+    /// Somebody knows that an entry was agreed on: if it stands in this follower's log, so is everything before it, and the owner is told of that. False if it
+    /// does not, or the owner has been.
+    pub fn learn_agreed(&mut self, (index, term): (Index, Term), out: &mut Outbox<Group>) -> bool {
+        let news = index > self.commit && self.log.term(index) == Some(term) && !self.is_leader();
+        if news {
+            self.advance_commit(index, out);
+        }
+        news
+    }
+
+    /// Entries that are not known to be agreed on.
+    pub fn in_doubt(&self) -> Vec<Entry> {
+        self.log.from(Index(self.commit.0 + 1), usize::MAX)
+    }
+
     /// A follower's owner has stored a snapshot through an entry, durably, with what it says of members: the log begins anew there.
     pub fn install_snapshot(
         &mut self,

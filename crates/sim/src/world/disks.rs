@@ -109,6 +109,13 @@ impl World {
         let sender = self.whom(from);
         let there = &mut self.nodes[node];
         let (Some(life), Some(copy)) = (&mut there.life, copy) else { return };
+        match life.learn_births(there.clock.reading(), shard, &copy) {
+            Ok(true) => self.perform(node, shard),
+            Ok(false) => {}
+            Err(why) => return self.unfit(node, "read a copy", why),
+        }
+        let there = &mut self.nodes[node];
+        let Some(life) = &mut there.life else { return }; // It ended at a step.
         match life.take_over(there.clock.reading(), shard, copy) {
             Ok(()) => {
                 *self.changed.entry("whole copy").or_default() += 1;

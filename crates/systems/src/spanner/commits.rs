@@ -3,7 +3,7 @@
 use super::leadership::Workload;
 use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
 use super::two_phase::RESOLVE_NS;
-use super::{Agreed, Rows};
+use super::{Agreed, Birth, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Outbox, always, sometimes, step};
@@ -179,9 +179,10 @@ impl Replica {
                 self.agreed = at;
                 self.bounds = self.bounds.clone().cut(&key).0;
                 self.children.insert(key.clone(), shard);
-                let births = members.iter().flat_map(|members| Rows::of_birth(self.shard, shard, members));
+                let birth = members.map(|members| Birth { members, index: entry.index, term: entry.term });
+                let births = birth.iter().flat_map(|birth| Rows::of_birth(self.shard, shard, birth));
                 let rows = births.chain(self.schemas_of_child(shard)).collect();
-                self.born_with.extend(members.map(|members| (shard, members)));
+                self.split_off.extend(birth.map(|birth| (shard, birth)));
                 out.act(Effect::Divide { at, key, shard, rows, index: entry.index, term: entry.term });
                 self.on_split_agreed(now, at, out);
             }

@@ -56,5 +56,5 @@ mod two_phase;
 
 pub use idleness::Config;
 pub use membership::{Invitations, Origin};
-pub use records::{Agreed, Damaged, Decision, Prepared, Rows};
+pub use records::{Agreed, Birth, Damaged, Decision, Prepared, Rows};
 pub use replica::{Effect, Kept, MOST_SHARDS, Message, Replica, Serve, Timer, newest};

@@ -3,7 +3,7 @@
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
-use meridian_replication::group::{Membership, Payload};
+use meridian_replication::group::{Index, Membership, Payload, Term};
 use meridian_txn::locking::TransactionId;
 use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
@@ -155,6 +155,20 @@ pub struct Decision {
     pub participants: Vec<ShardId>,
 }
 
+/// How a shard began that was split off from another.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Birth {
+    /// Who was in its group.
+    #[n(0)]
+    pub members: Membership,
+    /// The entry of its parent's log that split it off.
+    #[n(1)]
+    pub index: Index,
+    /// That entry's term.
+    #[n(2)]
+    pub term: Term,
+}
+
 /// An entry that cannot be read: another format, or not ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged(pub String);
@@ -201,8 +215,8 @@ pub struct Rows {
     pub ceiling: Timestamp,
     /// Who is in the group; none if that never changed since the database was created.
     pub members: Option<Membership>,
-    /// Who was in the groups of shards that were split off, at their births.
-    pub births: BTreeMap<ShardId, Membership>,
+    /// How the shards began that were split off.
+    pub births: BTreeMap<ShardId, Birth>,
     /// Which versions of tables' schemas hold.
     pub schemas: BTreeMap<u32, SchemaHistory>,
 }
@@ -247,11 +261,11 @@ impl Rows {
         row(shard, MEMBERS, None, bytes(members))
     }
 
-    /// The row that says with which members a shard that is split off begins; and its own.
-    pub fn of_birth(parent: ShardId, child: ShardId, members: &Membership) -> Vec<Write> {
+    /// The row that says how a shard begins that is split off; and its own, with which members.
+    pub fn of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Write> {
         let key = local::recipe(parent.0, &[&[BIRTH], &child.0.to_be_bytes()[..]].concat());
-        let known = Write { key, value: bytes(members).map(Value::from) };
-        vec![known, Rows::of_members(child, members)]
+        let known = Write { key, value: bytes(birth).map(Value::from) };
+        vec![known, Rows::of_members(child, &birth.members)]
     }
 
     /// The row that says which versions of a table's schema hold.
@@ -334,13 +348,14 @@ mod tests {
             Rows::of_members(shard, &members),
             Rows::of_schema(shard, 6, &history),
         ];
-        let of_child = Rows::of_birth(shard, ShardId(3), &members).swap_remove(0);
+        let birth = Birth { members: members.clone(), index: Index(4), term: Term(2) };
+        let of_child = Rows::of_birth(shard, ShardId(3), &birth).swap_remove(0);
         let writes = writes.into_iter().chain([of_child]);
         let rows: Vec<(Key, Value)> = writes.map(|write| (write.key, write.value.unwrap())).collect();
         let read = Rows::read(shard, &rows).unwrap();
         assert_eq!(read.prepared, [(transaction, prepared)].into());
         assert_eq!((read.decisions, read.ceiling), ([(transaction, decision)].into(), at));
-        assert_eq!((read.births, read.members), ([(ShardId(3), members.clone())].into(), Some(members)));
+        assert_eq!((read.births, read.members), ([(ShardId(3), birth)].into(), Some(members)));
         assert_eq!(read.schemas, [(6, history)].into());
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);

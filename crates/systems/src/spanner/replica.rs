@@ -7,7 +7,7 @@ use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
 use super::splits::Splitting;
 use super::two_phase::{Collected, Collecting, Debt, InDoubt};
-use super::{Agreed, Damaged, Rows};
+use super::{Agreed, Birth, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
@@ -256,8 +256,8 @@ pub struct Replica {
     pub(super) nodes: Vec<NodeId>,
     /// Who is in the group, as far as is applied here.
     pub(super) members: Membership,
-    /// Who was in the groups of shards that were split off, at their births.
-    pub(super) born_with: BTreeMap<ShardId, Membership>,
+    /// How the shards began that were split off.
+    pub(super) split_off: BTreeMap<ShardId, Birth>,
     /// What is known of the schemas of its tables.
     pub(super) schemas: Schemas,
     /// Somebody wants other members.
@@ -399,7 +399,7 @@ impl Replica {
             shard,
             nodes,
             members,
-            born_with: BTreeMap::new(),
+            split_off: BTreeMap::new(),
             schemas: Schemas::default(),
             changing: None,
             bounds: KeyRange::default(),
@@ -459,7 +459,7 @@ impl Replica {
             self.members = members;
         }
         self.children.extend(children);
-        self.born_with.extend(rows.births);
+        self.split_off.extend(rows.births);
         self.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
         let changes = |(who, doubt): (&TransactionId, &InDoubt)| {
             doubt.record.changes.as_ref().map(|changes| (*who, Registered::new(changes)))
@@ -555,7 +555,7 @@ impl Replica {
 
     /// Who was in the group of a shard that was split off, at its birth, as far as is known here.
     pub fn members_at_birth(&self, child: ShardId) -> Option<&Membership> {
-        self.born_with.get(&child)
+        self.split_off.get(&child).map(|birth| &birth.members)
     }
 
     /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes on.

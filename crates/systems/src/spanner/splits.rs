@@ -9,14 +9,17 @@
 //! 2. The other shard begins above the split's timestamp, with everything below it.
 //! 3. A decision that is owed stays with the shard that made it, whatever keys it was about.
 
-use super::Agreed;
 use super::replica::{Message, Passing, Replica, Timer};
+use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Key;
 use meridian_placement::FIRST_SHARD;
+use meridian_replication::group::{Entry, Group};
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
+use std::collections::BTreeSet;
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
@@ -121,6 +124,30 @@ impl Replica {
         for (from, request) in parked {
             self.on_ask(now, from, request, out);
         }
+    }
+
+    /// A copy is about to take this member's place, and tells of these splits. Those that stand in the log here and are not applied yet are applied first,
+    /// with everything before them: the rows of what was split off are here, and whoever acknowledged the entry may be alone with them. True if there were any.
+    pub fn learn_births(&mut self, now: Reading, rows: &Rows, out: &mut Outbox<Replica>) -> bool {
+        if broken(Rule::SplitSkipped) {
+            return false;
+        }
+        let splits: BTreeSet<_> = rows.births.values().map(|birth| (birth.index, birth.term)).collect();
+        let learn = |group: &mut Group, out: &mut Outbox<Group>| {
+            splits.into_iter().fold(false, |news, split| group.learn_agreed(split, out) || news)
+        };
+        let news = self.with_group(now, out, learn);
+        if news {
+            sometimes!("a split is applied because a copy tells of it");
+            self.finish(now, out);
+        }
+        news
+    }
+
+    /// Whether a shard is to be born here, as the log says; it may not come to be agreed.
+    pub fn expects(&self, child: ShardId) -> bool {
+        let is_its_split = |entry: Entry| matches!(Agreed::decode(&entry.payload), Ok(Some(Agreed::Split { shard, .. })) if shard == child);
+        self.group.in_doubt().into_iter().any(is_its_split)
     }
 
     /// This member leads no more: whoever asked asks another.
