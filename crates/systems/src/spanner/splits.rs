@@ -134,7 +134,8 @@ impl Replica {
         }
         let splits: BTreeSet<_> = rows.births.values().map(|birth| (birth.index, birth.term)).collect();
         let learn = |group: &mut Group, out: &mut Outbox<Group>| {
-            splits.into_iter().fold(false, |news, split| group.learn_agreed(split, out) || news)
+            // The newest that stands in the log: with it those before it.
+            splits.into_iter().rev().any(|split| group.learn_agreed(split, out))
         };
         let news = self.with_group(now, out, learn);
         if news {
