@@ -8,8 +8,7 @@
 //! **Ours** has as many servers as replicas, 50 groups led by all alike, and sessions on nodes of their own (for snapshot reads on the servers: here a snapshot is read at a
 //! replica by the sessions of its own node). The clocks are sure to 2.5 ms, so that commit wait is 5 ms; in 1D to nothing.
 //!
-//! **In what they differ.** A write here takes two round trips and not one: a blind write first locks its key, to learn which leadership it stands on. Commit wait and agreement
-//! overlap, and our disks sync in under a tenth of a millisecond: what is left of a write's latency is the wait and the trips. Servers of the paper had four cores, ours one.
+//! **In what they differ.** Commit wait and agreement overlap, and our disks sync in under a tenth of a millisecond: what is left of a write's latency is the wait and the trips. Servers of the paper had four cores, ours one.
 
 use crate::measure::{Runs, S, mean_ms, measure, model, scene, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -159,8 +158,8 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
              exact clocks, so that nobody waits); {runs} runs of a second. Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions \
              for each server, on nodes of their own; for snapshot reads 4, on the server itself."
         ),
-        "A snapshot is read here by sessions of a node that has a replica, without any message; the paper's clients were on machines of their own. A write that has read nothing first locks \
-         its key: two round trips where the paper has one. The paper's servers had four cores, ours have one."
+        "A snapshot is read here by sessions of a node that has a replica, without any message; the paper's clients were on machines of their own. The paper's servers had four \
+         cores, ours have one."
             .to_owned(),
         model(),
     ];

@@ -134,6 +134,14 @@ impl Site for Local {
         }
     }
 
+    fn leadership(&self, seat: Seat) -> Option<u64> {
+        self.0.leadership(seat)
+    }
+
+    fn heard_of_leadership(&self, seat: Seat, term: u64) {
+        self.0.heard_of_leadership(seat, term);
+    }
+
     fn reaches(&self, node: NodeId) -> bool {
         self.0.reaches(node)
     }

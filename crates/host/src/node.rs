@@ -37,7 +37,7 @@ use meridian_replication::group::Roster;
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
-use meridian_txn::locking::{Members as GroupMembers, Request, Waits};
+use meridian_txn::locking::{Members as GroupMembers, Request, Seat, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -219,7 +219,10 @@ impl Inbox {
         };
         let sessions = gateway.site().sessions();
         match (to.role, message) {
-            (Role::Replica, Message::Leads) => sessions.ask_next(to.shard, from.node),
+            (Role::Replica, Message::Leads(term)) => {
+                sessions.ask_next(to.shard, from.node);
+                sessions.heard_of_leadership(Seat { shard: to.shard, node: from.node }, term.0);
+            }
             (Role::Replica, message) => {
                 if let Some(member) = sessions.member(to.shard) {
                     return member.post(Input::Message(from, message));

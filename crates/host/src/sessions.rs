@@ -16,7 +16,7 @@ use meridian_replication::group::{Index, Stay};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{Invitations, Message};
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat, TransactionId};
+use meridian_txn::locking::{Ask, Heard, Leaderships, Reply, Request, Seat, TransactionId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -64,6 +64,7 @@ pub struct Sessions {
     /// Whom to ask: the first shard's, and the others'.
     leader: AtomicU32,
     leaders: RwLock<BTreeMap<ShardId, NodeId>>,
+    leaderships: RwLock<Leaderships>,
     waiting: Mutex<HashMap<(u64, u64), Waiting>>,
     /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions are idle.
     holding: Mutex<HashMap<u64, Vec<(Seat, TransactionId, Age)>>>,
@@ -98,6 +99,7 @@ impl Sessions {
             retention_ns: AtomicU64::new(0),
             leader: AtomicU32::new(me.0),
             leaders: RwLock::default(),
+            leaderships: RwLock::default(),
             waiting: Mutex::default(),
             holding: Mutex::default(),
             kept_alive_at: AtomicU64::new(0),
@@ -271,6 +273,18 @@ impl Sessions {
         }
     }
 
+    /// The term in which a member leads, as far as is known.
+    pub fn leadership(&self, seat: Seat) -> Option<u64> {
+        self.leaderships.read().of(seat)
+    }
+
+    /// A member leads in this term.
+    pub fn heard_of_leadership(&self, seat: Seat, term: u64) {
+        if self.leadership(seat) != Some(term) {
+            self.leaderships.write().learn(seat, term);
+        }
+    }
+
     /// The node after one that did not know who leads.
     pub fn node_after(&self, asked: NodeId) -> Option<NodeId> {
         self.nodes.iter().find(|node| **node > asked).or(self.nodes.first()).copied()
@@ -378,7 +392,15 @@ impl Sessions {
         for (seat, transaction, age) in holding {
             self.tell(
                 seat,
-                Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive, planned: Vec::new() },
+                Request {
+                    transaction,
+                    age,
+                    id: 0,
+                    footing: None,
+                    ask: Ask::KeepAlive,
+                    planned: Vec::new(),
+                    blind: None,
+                },
             );
         }
     }

@@ -47,6 +47,8 @@ pub enum Rule {
     LeaseUncheckedAtCommit,
     /// A commit of which a leader does not know the outcome is said to be aborted (I5).
     UnknownSaidAborted,
+    /// An attempt that asks blindly begins as often as it is heard.
+    BlindTwice,
     /// A commit that is asked for again is not remembered (Trap A.5-11).
     OutcomesForgotten,
     /// Entries are acknowledged before they are on disk.
@@ -129,7 +131,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of.
-    pub const ALL: [Rule; 37] = [
+    pub const ALL: [Rule; 38] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -151,6 +153,7 @@ impl Rule {
         Rule::WoundedGoesOn,
         Rule::LeaseUncheckedAtCommit,
         Rule::UnknownSaidAborted,
+        Rule::BlindTwice,
         Rule::OutcomesForgotten,
         Rule::AckBeforeDurable,
         Rule::PromiseNotLogged,

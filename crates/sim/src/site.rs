@@ -8,7 +8,7 @@ use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
 use meridian_placement::Routes;
 use meridian_store::Space;
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Heard, Readable, Reply, Request, Seat, Site, TransactionId};
+use meridian_txn::locking::{Ask, Heard, Leaderships, Readable, Reply, Request, Seat, Site, TransactionId};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,6 +39,7 @@ struct State {
     numbers: u64,
     readable: BTreeMap<ShardId, Readable>,
     leaders: BTreeMap<ShardId, NodeId>,
+    leaderships: Leaderships,
     routes: Routes,
     spaces: BTreeMap<ShardId, Arc<Space>>,
     reached: BTreeSet<NodeId>,
@@ -113,7 +114,15 @@ impl Desk {
         let mut state = self.state.lock();
         let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
         for ((_, seat), (transaction, age)) in holding {
-            let request = Request { transaction, age, id: 0, footing: None, ask: Ask::KeepAlive, planned: Vec::new() };
+            let request = Request {
+                transaction,
+                age,
+                id: 0,
+                footing: None,
+                ask: Ask::KeepAlive,
+                planned: Vec::new(),
+                blind: None,
+            };
             state.wishes.push(Wish::Ask(seat, Box::new(request)));
         }
     }
@@ -159,6 +168,13 @@ impl Desk {
 
     pub fn set_leader(&self, shard: ShardId, leader: NodeId) {
         self.state.lock().leaders.insert(shard, leader);
+    }
+
+    /// A member begins to lead.
+    pub fn set_leadership(&self, seat: Seat, term: u64) {
+        let mut state = self.state.lock();
+        state.leaders.insert(seat.shard, seat.node);
+        state.leaderships.learn(seat, term);
     }
 
     pub fn set_disk_full(&self, full: bool) {
@@ -326,6 +342,14 @@ impl Site for Handle {
         if let Some(leader) = leader.or_else(next) {
             self.0.set_leader(asked.shard, leader);
         }
+    }
+
+    fn leadership(&self, seat: Seat) -> Option<u64> {
+        self.0.state.lock().leaderships.of(seat)
+    }
+
+    fn heard_of_leadership(&self, seat: Seat, term: u64) {
+        self.0.state.lock().leaderships.learn(seat, term);
     }
 
     fn reaches(&self, node: NodeId) -> bool {

@@ -171,7 +171,7 @@ impl Node {
     fn ask(&mut self, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
         let transaction = TransactionId { node: 9, incarnation: 1, number };
         let age = Age { began_ns: number, node: 9, number };
-        let request = Request { transaction, age, id, footing, ask, planned: Vec::new() };
+        let request = Request { transaction, age, id, footing, ask, planned: Vec::new(), blind: None };
         self.said.clear();
         self.step(|replica, now, out| replica.on_message(now, client(), Message::Ask(request), out));
         std::mem::take(&mut self.said)

@@ -6,7 +6,7 @@ use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, 
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::spanner::{Effect, Kept, Message, Replica, Timer};
-use meridian_txn::locking::{Ask, Between, Footing, Reply, Request, Seat, TransactionId, Vote};
+use meridian_txn::locking::{Ask, Between, Blind, Footing, Reply, Request, Seat, TransactionId, Vote};
 use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -60,6 +60,8 @@ struct World {
     between: VecDeque<(ShardId, ShardId, Between)>,
     /// What the client's transactions are planned for.
     planned: Vec<SchemaVersion>,
+    /// How it asks where it has locked nothing.
+    blind: Option<Blind>,
     /// What the client heard.
     heard: Vec<(ShardId, Reply)>,
 }
@@ -69,7 +71,7 @@ impl World {
         let reading = Reading::at(BEGINNING, Interval::around(BEGINNING, EPSILON));
         let born = |shard| Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO);
         let (groups, between) = ([born(0), born(1)], VecDeque::new());
-        let mut world = World { groups, now: BEGINNING, between, planned: Vec::new(), heard: Vec::new() };
+        let mut world = World { groups, now: BEGINNING, between, planned: Vec::new(), blind: None, heard: Vec::new() };
         (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // What their births asked for.
         world.pass(20 * MS);
         assert!(world.groups.iter().all(|group| group.replica.is_serving()));
@@ -179,7 +181,7 @@ impl World {
     fn ask(&mut self, shard: u32, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
         let transaction = transaction(number);
         let age = Age { began_ns: number, node: 9, number };
-        let request = Request { transaction, age, id, footing, ask, planned: self.planned.clone() };
+        let request = Request { transaction, age, id, footing, ask, planned: self.planned.clone(), blind: self.blind };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from = Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
         let before = self.heard.len();
@@ -209,9 +211,27 @@ impl World {
         })
     }
 
+    /// From now on the client names the leaderships that there are, and may begin for a second.
+    fn goes_blindly(&mut self) {
+        let terms = [0, 1].map(|shard: usize| self.groups[shard].replica.group().term().0);
+        assert_eq!(terms[0], terms[1]);
+        self.blind = Some(Blind { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
+    }
+
+    /// One group is asked to commit.
+    fn put(&mut self, number: u64, key: &str) -> Vec<Reply> {
+        self.ask(0, number, 5, None, Ask::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None })
+    }
+
     fn prepare(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
-        self.ask(1, number, 5, footing, Ask::Prepare { writes: writes(keys), coordinator, schema: None })
+        self.ask(
+            1,
+            number,
+            5,
+            footing,
+            Ask::Prepare { writes: writes(keys), coordinator, schema: None, blind: self.blind },
+        )
     }
 
     fn commit(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
@@ -451,7 +471,7 @@ impl World {
     fn change_schema(&mut self, number: u64, from: u64) {
         let (here, there) = (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
-        let prepare = Ask::Prepare { writes: Vec::new(), coordinator, schema: change(from) };
+        let prepare = Ask::Prepare { writes: Vec::new(), coordinator, schema: change(from), blind: None };
         self.ask(1, number, 5, there, prepare);
         let when = change(from).map(|change| SchemaChange { tables: Vec::new(), ..change });
         let commit = Ask::Commit { writes: writes(&["c"]), participants: vec![ShardId(1)], schema: when };
@@ -621,4 +641,89 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
     let split = |at: &str| Ask::Split { at: at.into(), shard: ShardId(6) };
     assert!(matches!(world.ask(0, 4, 1, None, split("z"))[..], [Reply::Moved { .. }]));
     assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Reply::Unknown { .. }]));
+}
+
+// ------------------------------------------------------------------------------------------------------ where nothing was locked before
+
+/// It names a leadership of which its gateway has heard, and is asked for again and again: by its session, and by the network.
+#[test]
+fn a_commit_that_was_asked_for_blindly_happens_once() {
+    let mut world = World::new();
+    world.goes_blindly();
+    world.put(1, "a");
+    world.pass(4 * EPSILON);
+    let at = world.outcome(1).expect("told").expect("committed");
+    assert!(matches!(world.put(1, "a")[..], [Reply::Committed { at: again, .. }] if again == at), "it is remembered");
+    world.put(2, "b");
+    world.ask(0, 2, 6, None, Ask::Abort);
+    world.pass(2_000 * MS);
+    world.put(1, "a");
+    world.put(2, "b");
+    world.pass(4 * EPSILON);
+    let installed = &world.groups[0].installed;
+    assert!(installed.iter().filter(|(_, keys)| keys[0] == "a").count() == 1, "{installed:?}");
+    assert!(installed.iter().filter(|(_, keys)| keys[0] == "b").count() <= 1, "{installed:?}");
+}
+
+#[test]
+fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin() {
+    let mut world = World::new();
+    world.goes_blindly();
+    let named = world.blind;
+    // In the way of an older one it is aborted: for good, also when nobody is in its way any more.
+    world.blind = None;
+    assert!(world.read(0, 7, "a", Lock::Exclusive).is_some());
+    world.blind = named;
+    world.put(9, "a");
+    world.ask(0, 9, 6, None, Ask::Abort);
+    world.ask(0, 7, 6, None, Ask::Abort);
+    let said = world.put(9, "a");
+    assert!(matches!(said[..], [Reply::Aborted { why: Conflict::LeaderChanged, .. }]), "{said:?}");
+    world.pass(2_000 * MS);
+    assert!(matches!(world.put(9, "a")[..], [Reply::TooLate { id: 5 }]), "nobody remembers it");
+    assert!(matches!(world.put(10, "a")[..], [Reply::TooLate { id: 5 }]));
+    world.goes_blindly();
+    world.restart(0);
+    let said = world.put(11, "a");
+    assert!(matches!(said[..], [Reply::Aborted { why: Conflict::LeaderChanged, .. }]), "{said:?}");
+    let far = world.reading().interval.latest + 60_000 * MS;
+    world.blind = Some(Blind { term: world.groups[0].replica.group().term().0, by: far });
+    assert!(matches!(world.put(12, "a")[..], [Reply::Aborted { .. }]), "its clock is wrong");
+    world.blind = world.blind.map(|blind| Blind { by: world.reading().interval.latest + 1_000 * MS, ..blind });
+    assert!(matches!(world.put(13, "a")[..], [Reply::Aborted { .. }]), "whatever else that node says");
+    world.pass(4 * EPSILON);
+    assert_eq!(world.groups[0].installed, []);
+}
+
+#[test]
+fn that_one_begins_as_often_as_it_is_heard_is_noticed() {
+    let broken = std::thread::spawn(|| {
+        plant(Some(Rule::BlindTwice), true);
+        who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin();
+    });
+    assert!(broken.join().is_err());
+}
+
+/// A vote that is faster than the commit is not answered: were it told that there is none, the commit would count an echo of it later.
+#[test]
+fn a_vote_waits_for_a_commit_that_was_asked_for_blindly_until_none_can_come() {
+    let mut world = World::new();
+    world.goes_blindly();
+    world.prepare(1, None, &["z"]);
+    world.hear();
+    assert!(world.between.is_empty(), "the coordinator says nothing: {:?}", world.between);
+    world.commit(1, None, &["a"]);
+    world.pass(3_000 * MS); // It votes again.
+    world.talk();
+    let at = world.outcome(1).expect("told").expect("committed");
+    assert_eq!(world.groups[0].installed, [(at, vec!["a".to_owned()])]);
+    assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
+    world.goes_blindly();
+    world.prepare(2, None, &["y"]);
+    world.pass(3_000 * MS);
+    world.talk();
+    assert_eq!(world.groups[1].replica.unresolved(), 0, "no commit can come any more");
+    let said = world.commit(2, None, &["b"]);
+    assert!(matches!(said[..], [Reply::TooLate { .. }]), "{said:?}");
+    assert_eq!(world.groups[1].installed.len(), 1);
 }

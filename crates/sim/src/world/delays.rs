@@ -113,6 +113,7 @@ impl World {
         world.split_at("m");
         let both = || vec![write("lb"), write("ra")];
         found.push(("two groups led here: write both", world.takes(leader, Mode::ReadWrite, both())));
+        world.until(4 * ONE, |_| false); // The participant's log has the outcome: appends wait for one another.
         found.push(("two groups led elsewhere: write both", world.takes(other, Mode::ReadWrite, both())));
         world.until(2 * S, |_| false);
         found.push(("two groups led here: read-only", world.takes(leader, NOW, vec![read("lb"), read("ra")])));
@@ -169,6 +170,7 @@ impl World {
             footing: None,
             ask,
             planned: Vec::new(),
+            blind: None,
         };
         let from = crate::member::address(self.members[node], shard);
         self.step(node, shard, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));

@@ -8,7 +8,7 @@ use meridian_machine::{Address, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::DiskId;
 use meridian_systems::envelope;
 use meridian_systems::spanner::Message;
-use meridian_txn::locking::{Ask, Reply, Request};
+use meridian_txn::locking::{Ask, Reply, Request, Seat};
 
 impl World {
     pub(super) fn send(
@@ -78,7 +78,9 @@ impl World {
             (Role::Coordinator(number), Message::Answer(reply)) => {
                 self.with_desk(node, |desk| desk.0.hear(number, reply))
             }
-            (_, Message::Leads) => life.desk.set_leader(to.shard, from.node),
+            (_, Message::Leads(term)) => {
+                life.desk.set_leadership(Seat { shard: to.shard, node: from.node }, term.0);
+            }
             (_, message) => {
                 self.invite(node, to.shard, &message);
                 self.deliver(node, from, to.shard, message);
@@ -105,7 +107,7 @@ impl World {
                 Message::Ask(Request { ask: Ask::KeepAlive, .. })
                 | Message::Group(_)
                 | Message::Shown(_)
-                | Message::Leads,
+                | Message::Leads(_),
             ) => {}
             (_, Message::Between(between)) => self.tell(|| format!("{me} hears from {from}: {between:?}")),
             (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => self.tell(|| {

@@ -62,6 +62,7 @@ impl World {
             footing: None,
             ask: Ask::Split { at: key, shard },
             planned: Vec::new(),
+            blind: None,
         };
         let from =
             Address { incarnation: Incarnation(0), role: Role::Coordinator(NOBODY), ..member::address(me, parent) };

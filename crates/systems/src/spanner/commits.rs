@@ -1,5 +1,6 @@
 //! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may be shown.
 
+use super::blind::Blinds;
 use super::leadership::Workload;
 use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
 use super::two_phase::RESOLVE_NS;
@@ -231,6 +232,7 @@ impl Replica {
         self.unanswered.clear();
         self.locks = LockTable::new();
         self.live.clear();
+        self.blinds = Blinds::default();
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 

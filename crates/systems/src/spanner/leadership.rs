@@ -50,7 +50,7 @@ impl Replica {
     /// This leader begins to serve: the sessions of all nodes, its own too, need not look for it.
     pub(super) fn say_who_leads(&self, out: &mut Outbox<Replica>) {
         for node in self.nodes.iter().filter(|node| **node != self.me) {
-            out.send(self.seat(*node, self.shard), Message::Leads);
+            out.send(self.seat(*node, self.shard), Message::Leads(self.group.term()));
         }
         out.act(Effect::Leader(Some(self.me)));
     }

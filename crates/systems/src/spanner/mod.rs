@@ -42,6 +42,7 @@
 //! **Not here yet.** Nobody knows where another group's members are: who asks it asks every node.
 //! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
+mod blind;
 mod commits;
 mod idleness;
 mod leadership;

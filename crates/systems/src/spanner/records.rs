@@ -4,7 +4,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Index, Membership, Payload, Term};
-use meridian_txn::locking::TransactionId;
+use meridian_txn::locking::{Blind, TransactionId};
 use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
@@ -124,6 +124,9 @@ pub struct Prepared {
     /// The schemas that it changes, and from when on at the earliest (§4.2.3).
     #[n(6)]
     pub changes: Option<(Timestamp, Vec<SchemaVersion>)>,
+    /// How the coordinator was asked, if the attempt has locked nothing there.
+    #[n(7)]
+    pub blind: Option<Blind>,
 }
 
 impl Prepared {
@@ -335,6 +338,7 @@ mod tests {
             locks: Vec::new(),
             below: Some(at),
             changes: None,
+            blind: Some(Blind { term: 1, by: 2 }),
         };
         let decision = Decision { at, participants: vec![ShardId(5)] };
         let shard = ShardId(9);

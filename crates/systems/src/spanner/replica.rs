@@ -1,5 +1,6 @@
 //! One member: the switchboard between its group and, when it leads, the lock table.
 
+use super::blind::Blinds;
 use super::idleness::{Config, Idleness};
 use super::leadership::Workload;
 use super::membership::Changing;
@@ -12,7 +13,9 @@ use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Entry, Event, Group, Index, Membership, Record, Restored, Term};
-use meridian_txn::locking::{Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote};
+use meridian_txn::locking::{
+    Between, Blind, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote,
+};
 use meridian_txn::{Age, Conflict};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,7 +40,7 @@ pub enum Message {
     Between(#[n(0)] Between),
     /// To the sessions of a node, whether it has a member or not: who says this begins to serve, and is to be asked from now on.
     #[n(5)]
-    Leads,
+    Leads(#[n(0)] Term),
 }
 
 /// What a replica waits for.
@@ -290,6 +293,8 @@ pub struct Replica {
     /// The timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) live: BTreeMap<TransactionId, Live>,
+    /// What this leadership remembers of attempts that locked nothing before.
+    pub(super) blinds: Blinds,
     /// How many attempts this life of the member has seen begin.
     pub(super) births: u64,
     /// Requests that wait for a lock.
@@ -320,7 +325,7 @@ pub struct Replica {
     /// Votes of this step.
     pub(super) votes: Vec<(Address, Message)>,
     /// Who asked what became of a transaction while no lease was held.
-    pub(super) unanswered: Vec<(Address, TransactionId)>,
+    pub(super) unanswered: Vec<(Address, (TransactionId, Option<Blind>))>,
     /// The timer for what is prepared or owed is armed.
     pub(super) resolving: bool,
     /// When [`Timer::CommitWait`] is due at the latest, as far as this step has found.
@@ -420,6 +425,7 @@ impl Replica {
             idleness,
             watching: false,
             live: BTreeMap::new(),
+            blinds: Blinds::default(),
             births: 0,
             pending: BTreeMap::new(),
             next_ticket: 0,
@@ -502,6 +508,7 @@ impl Replica {
 
     pub(super) fn remember(&mut self, transaction: TransactionId, at: Timestamp, term: Term) {
         self.outcomes.insert(transaction, at);
+        self.blinds.note_commit(transaction, at);
         self.remembered.push_back((transaction, term));
         if self.remembered.len() > OUTCOMES
             && let Some((oldest, term)) = self.remembered.pop_front()
@@ -509,6 +516,11 @@ impl Replica {
             self.outcomes.remove(&oldest);
             self.forgotten = self.forgotten.max(term);
         }
+    }
+
+    /// When a transaction committed, if that is remembered.
+    pub(super) fn outcome_of(&self, transaction: TransactionId) -> Option<Timestamp> {
+        self.outcomes.get(&transaction).copied().or_else(|| self.blinds.committed(transaction))
     }
 
     /// The group, to look at.
@@ -605,7 +617,7 @@ impl Machine for Replica {
             Message::Ask(request) => self.on_ask(now, from, request, out),
             Message::Between(between) => self.on_between(now, from, between, out),
             Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
-            Message::Shown(_) | Message::Answer(_) | Message::Leads => return, // Not for this member.
+            Message::Shown(_) | Message::Answer(_) | Message::Leads(_) => return, // Not for this member.
         }
         self.finish(now, out);
     }

@@ -1,11 +1,12 @@
 //! What sessions ask of a leader: locks, reads, commits, prepares; and who has to wait or to give way.
 
+use super::blind::Heard;
 use super::replica::{Live, Message, Pending, Replica};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{Ask, Reply, Request, Spent, Ticket, TransactionId, Verdict};
+use meridian_txn::locking::{Ask, Blind, Reply, Request, Spent, Ticket, TransactionId, Verdict};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
@@ -13,7 +14,8 @@ impl Replica {
         let id = request.id;
         self.is_wanted(now, out);
         // Who has heard from a later leadership knows better than this one, which has only not heard of its end.
-        let deposed = request.footing.is_some_and(|footing| footing.term > self.group.term().0);
+        let named = request.footing.map(|footing| footing.term).or(request.blind.map(|blind| blind.term));
+        let deposed = named.is_some_and(|term| term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {
             if deposed && self.serving {
                 sometimes!("a leader hears of its end from somebody who asks");
@@ -62,7 +64,8 @@ impl Replica {
                     self.withdraw(now, transaction, out);
                 }
             }
-            Ask::Prepare { coordinator, .. } if self.has_voted(from, transaction, id, *coordinator, out) => {}
+            Ask::Prepare { coordinator, blind, .. }
+                if self.has_voted(from, transaction, id, (*coordinator, *blind), out) => {}
             Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. } if self.repeats(now, from, &request, out) => {
                 self.locks.touch(now.boot_ns, transaction);
             }
@@ -73,14 +76,16 @@ impl Replica {
                 }
             }
             Ask::Commit { .. } => {
-                if let Some(at) = self.outcomes.get(&transaction).copied().filter(|_| !broken(Rule::OutcomesForgotten))
-                {
+                if let Some(at) = self.outcome_of(transaction).filter(|_| !broken(Rule::OutcomesForgotten)) {
                     // A repeated request: answered like the first, once that has passed (Trap A.5-11).
                     sometimes!("a commit is asked for again after it was agreed");
                     match self.passing.iter_mut().find(|passing| passing.transaction == transaction) {
                         Some(passing) => passing.asked = Some((from, id)),
                         None => out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() })),
                     }
+                    return;
+                }
+                if !self.hears_blindly(now, from, &request, out) {
                     return;
                 }
                 // One that names no leadership cannot be told from its own echo: gateways name one always.
@@ -95,7 +100,7 @@ impl Replica {
                 }
             }
             Ask::Prepare { .. } => {
-                if self.admit(from, &request, out) {
+                if self.hears_blindly(now, from, &request, out) && self.admit(from, &request, out) {
                     self.lock_writes(now, Pending::new(from, request), out);
                 }
             }
@@ -140,6 +145,48 @@ impl Replica {
             let verdicts = self.locks.withdraw(transaction);
             self.judge(now, verdicts, out);
         }
+    }
+
+    /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good. One that does not ask so is heard.
+    fn hears_blindly(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
+        let Some(Blind { term, by }) = request.blind else { return true };
+        let (who, id, this) = (request.transaction, request.id, self.group.term().0);
+        let begun = self.live.contains_key(&who);
+        if broken(Rule::BlindTwice) {
+            return true;
+        }
+        let heard = match () {
+            // What it did in an earlier leadership may be forgotten; in this one it does not begin.
+            () if term != this && term > self.forgotten.0 => Heard::Known,
+            () if term != this => Heard::Late,
+            () => self.blinds.hear(now.interval.latest, who, by),
+        };
+        let heard = match heard {
+            Heard::Known if begun && self.blinds.knows(who) => return true,
+            // Who locks first waits; who does not is not to be in the way of what is waited for.
+            Heard::New if !begun && !self.is_awaited(now, request) => return true,
+            Heard::New => Heard::Known,
+            heard => heard,
+        };
+        match (heard, &request.ask) {
+            (Heard::Late, Ask::Commit { .. }) => {
+                sometimes!("a commit that was asked for blindly comes too late");
+                out.send(from, Message::Answer(Reply::TooLate { id }));
+            }
+            _ => {
+                sometimes!("an attempt that has locked nothing is to lock first");
+                self.refuse(&Pending::new(from, request.clone()), Conflict::LeaderChanged, out);
+            }
+        }
+        false
+    }
+
+    /// A split, another leader or another schema waits until attempts have ended.
+    fn is_awaited(&self, now: Reading, request: &Request) -> bool {
+        let change = || self.schemas.changes_from(request.transaction, &request.planned);
+        self.splitting.is_some()
+            || self.workload.heir.is_some()
+            || change().is_some_and(|(from, _)| from.nanos <= now.interval.latest)
     }
 
     /// Whether the attempt may go on here; if not, it is told why.

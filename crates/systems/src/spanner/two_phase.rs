@@ -4,8 +4,8 @@
 //! 2. A shard that was only read logs nothing: it votes with a bound below its ceiling, keeps its locks until the outcome is known or the bound has
 //!    passed, and issues above the bound from then on, as whoever leads next does (Trap A.5-8).
 //! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). Nobody is told before it has surely passed.
-//! 4. What a leader under its lease knows nothing of is aborted: a commit stands on a birth in its leadership, and there is none. Decisions stay in
-//!    the log until every participant has the outcome in its own (Traps A.5-11, A.5-12).
+//! 4. What a leader under its lease knows nothing of is aborted: a commit stands on a birth in its leadership, and there is none; one that may yet
+//!    begin without ([`blind`](super::blind)) is waited for. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11, A.5-12).
 //! 5. An older transaction that waits for a prepared one has its coordinator told; while votes are outstanding it is aborted (Trap A.5-10).
 
 use super::records::{Decision, Prepared};
@@ -16,7 +16,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_txn::locking::{Ask, Between, Reply, Seat, TransactionId, Verdict, Vote};
+use meridian_txn::locking::{Ask, Between, Blind, Reply, Seat, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +41,11 @@ pub(super) struct InDoubt {
 impl InDoubt {
     pub(super) fn new(record: Prepared) -> InDoubt {
         InDoubt { record, ending: false, told_by: None, asked: false }
+    }
+
+    /// When what stands here of it is replaced: at its commit, or where nothing else is. Nobody issues the last of a nanosecond.
+    fn ends_at(&self, at: Option<Timestamp>) -> Timestamp {
+        at.unwrap_or(Timestamp { logical: u32::MAX, ..self.record.at })
     }
 
     fn vote(&self) -> Vote {
@@ -179,7 +184,7 @@ impl Replica {
     pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
         let votes = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
         for (shard, node, _) in votes {
-            self.tell_voter(now, self.seat(node, shard), who, out);
+            self.tell_voter(now, self.seat(node, shard), (who, None), out);
         }
     }
 
@@ -225,7 +230,7 @@ impl Replica {
         from: Address,
         who: TransactionId,
         id: u64,
-        coordinator: Seat,
+        (coordinator, blind): (Seat, Option<Blind>),
         out: &mut Outbox<Replica>,
     ) -> bool {
         let vote = if let Some(doubt) = self.prepared.get(&who) {
@@ -239,14 +244,20 @@ impl Replica {
         };
         sometimes!("a participant is asked again after it has voted");
         if let Some(vote) = vote {
-            self.vote(who, coordinator, vote, out);
+            self.vote(who, coordinator, (vote, blind), out);
         }
         out.send(from, Message::Answer(Reply::Prepared { id }));
         true
     }
 
-    fn vote(&self, transaction: TransactionId, coordinator: Seat, vote: Vote, out: &mut Outbox<Replica>) {
-        let vote = Between::Vote { transaction, shard: self.shard, vote };
+    fn vote(
+        &self,
+        transaction: TransactionId,
+        coordinator: Seat,
+        (vote, blind): (Vote, Option<Blind>),
+        out: &mut Outbox<Replica>,
+    ) {
+        let vote = Between::Vote { transaction, shard: self.shard, vote, blind };
         out.send(self.seat(coordinator.node, coordinator.shard), Message::Between(vote));
     }
 
@@ -254,7 +265,7 @@ impl Replica {
     pub(super) fn refuse(&self, pending: &Pending, why: Conflict, out: &mut Outbox<Replica>) {
         let (who, id) = (pending.request.transaction, pending.request.id);
         if let Ask::Prepare { coordinator, .. } = &pending.request.ask {
-            self.vote(who, *coordinator, Vote::No { why: why.clone() }, out);
+            self.vote(who, *coordinator, (Vote::No { why: why.clone() }, None), out);
         }
         out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
     }
@@ -280,7 +291,7 @@ impl Replica {
 
     /// An attempt has its locks, and is to be prepared.
     pub(super) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Replica>) {
-        let Ask::Prepare { writes, coordinator, schema } = &pending.request.ask else {
+        let Ask::Prepare { writes, coordinator, schema, .. } = &pending.request.ask else {
             unreachable!("only that is prepared")
         };
         let (who, coordinator, reads) =
@@ -293,7 +304,7 @@ impl Replica {
 
     /// What is to be in the log of an attempt that has its locks.
     pub(super) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
-        let Ask::Prepare { writes, coordinator, schema } = &pending.request.ask else { return None };
+        let Ask::Prepare { writes, coordinator, schema, blind } = &pending.request.ask else { return None };
         let who = pending.request.transaction;
         // What is written is locked exclusively, and stands in the record anyhow.
         let written = |range: &KeyRange| {
@@ -309,7 +320,7 @@ impl Replica {
         writes.sort_by(|one, other| one.key.cmp(&other.key)); // They mostly are; readers look for theirs by halving.
         let below = self.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
-        let prepared = Prepared { at, age, coordinator, writes, locks, below, changes };
+        let prepared = Prepared { at, age, coordinator, writes, locks, below, changes, blind: *blind };
         Some(Agreed::Prepare { transaction: who, prepared })
     }
 
@@ -331,7 +342,8 @@ impl Replica {
         {
             step!("participant: votes");
             // Its vote leaves after the slot says that something is prepared here: who reads by himself must not miss what comes of it.
-            let vote = Between::Vote { transaction: who, shard: self.shard, vote: doubt.vote() };
+            let (vote, blind) = (doubt.vote(), doubt.record.blind);
+            let vote = Between::Vote { transaction: who, shard: self.shard, vote, blind };
             self.votes.push((self.seat(coordinator.node, coordinator.shard), Message::Between(vote)));
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
         } else {
@@ -360,12 +372,13 @@ impl Replica {
                 continue;
             }
             let Pending { from, request, .. } = pending;
-            let Ask::Prepare { coordinator, .. } = request.ask else { unreachable!("only that is prepared") };
+            let Ask::Prepare { coordinator, blind, .. } = request.ask else { unreachable!("only that is prepared") };
             let change = self.schemas.changes_from(request.transaction, &request.planned);
             let below = change.map_or(below, |(from, _)| from.min(below));
             sometimes!("a shard that was only read votes");
             step!("reader: votes");
-            self.vote(request.transaction, coordinator, Vote::Read { through: self.agreed, below }, out);
+            let vote = Vote::Read { through: self.agreed, below };
+            self.vote(request.transaction, coordinator, (vote, blind), out);
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
             self.readers.insert(request.transaction, below);
         }
@@ -400,7 +413,10 @@ impl Replica {
         at: Option<Timestamp>,
         out: &mut Outbox<Replica>,
     ) -> Option<(Timestamp, Vec<Write>)> {
-        let InDoubt { record, told_by, .. } = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
+        let doubt = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
+        let ends_at = doubt.ends_at(at);
+        let InDoubt { record, told_by, .. } = doubt;
+        self.agreed = self.agreed.max(ends_at);
         step!("participant: the outcome is agreed");
         let keyed = at.is_some() && self.serving;
         let keys = if keyed { record.writes.iter().map(|write| write.key.clone()).collect() } else { Vec::new() };
@@ -415,15 +431,13 @@ impl Replica {
         }
         self.live.remove(&who);
         if let Some(at) = at {
-            self.agreed = self.agreed.max(at);
             self.late.push(Late { at, keys, schema: record.changes.is_some() });
             if !self.serving {
                 self.forget_keys();
             }
             self.issuer.observe(at);
         }
-        // Nobody issues the last of a nanosecond.
-        Some((at.unwrap_or(Timestamp { logical: u32::MAX, ..record.at }), writes))
+        Some((ends_at, writes))
     }
 
     /// Nobody asks a follower for keys: of what is late only the newest counts.
@@ -440,7 +454,9 @@ impl Replica {
             return; // Whoever leads is asked again.
         }
         match between {
-            Between::Vote { transaction: who, shard, vote } => self.on_vote(now, from, who, (shard, vote), out),
+            Between::Vote { transaction: who, shard, vote, blind } => {
+                self.on_vote(now, from, who, (shard, vote, blind), out);
+            }
             Between::Decided { transaction: who, at } => self.on_decided(now, from, who, at, out),
             Between::Ended { transaction: who, shard } => {
                 if let Some(debt) = self.debts.get_mut(&who) {
@@ -466,7 +482,7 @@ impl Replica {
         now: Reading,
         from: Address,
         who: TransactionId,
-        (shard, vote): (ShardId, Vote),
+        (shard, vote, blind): (ShardId, Vote, Option<Blind>),
         out: &mut Outbox<Replica>,
     ) {
         if self.collecting.contains_key(&who) {
@@ -479,7 +495,7 @@ impl Replica {
                 live.votes.retain(|(known, _, _)| *known != shard);
                 live.votes.push((shard, from.node, vote));
             }
-            _ => self.tell_voter(now, from, who, out),
+            _ => self.tell_voter(now, from, (who, blind), out),
         }
     }
 
@@ -496,23 +512,34 @@ impl Replica {
     }
 
     /// What became of a transaction that another shard has prepared.
-    fn tell_voter(&mut self, now: Reading, from: Address, who: TransactionId, out: &mut Outbox<Replica>) {
+    fn tell_voter(
+        &mut self,
+        now: Reading,
+        from: Address,
+        (who, blind): (TransactionId, Option<Blind>),
+        out: &mut Outbox<Replica>,
+    ) {
         if self.is_ending(who) {
             return;
         }
-        let known = self.debts.get(&who).map(|debt| debt.at).or_else(|| self.outcomes.get(&who).copied());
+        let known = self.debts.get(&who).map(|debt| debt.at).or_else(|| self.outcome_of(who));
         if let Some(at) = known {
             let decided = Between::Decided { transaction: who, at: Some(at) };
             return out.send(from, Message::Between(decided));
+        }
+        let this = blind.filter(|blind| blind.term == self.group.term().0);
+        if this.is_some_and(|blind| self.blinds.expects(now.interval.latest, who, blind.by)) {
+            sometimes!("a vote comes before a commit that was asked for blindly");
+            return; // It votes again.
         }
         // No commit of it can stand here any more (invariant 4), if this is the leadership that counts.
         let until = self.group.lease().map_or(0, |lease| lease.granted_until);
         if now.interval.latest < until {
             sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
             out.send_before(until, from, Message::Between(Between::Decided { transaction: who, at: None }));
-        } else if self.unanswered.len() < UNANSWERED && !self.unanswered.contains(&(from, who)) {
+        } else if self.unanswered.len() < UNANSWERED && !self.unanswered.contains(&(from, (who, blind))) {
             // It was woken by the question, and may be silent again when that is repeated.
-            self.unanswered.push((from, who));
+            self.unanswered.push((from, (who, blind)));
         }
     }
 
@@ -542,7 +569,7 @@ impl Replica {
             doubt.told_by = Some(from);
             if !std::mem::replace(&mut doubt.ending, true) {
                 step!("participant: hears the outcome");
-                self.issuer.observe(at.unwrap_or_default());
+                self.issuer.observe(doubt.ends_at(at));
                 self.propose(&Agreed::Outcome { transaction: who, at });
             }
         } else if self.readers.contains_key(&who) {
@@ -599,7 +626,8 @@ impl Replica {
             }
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
-            let vote = Between::Vote { transaction: *who, shard: self.shard, vote: doubt.vote() };
+            let (vote, blind) = (doubt.vote(), doubt.record.blind);
+            let vote = Between::Vote { transaction: *who, shard: self.shard, vote, blind };
             said.push((doubt.record.coordinator, vote));
         }
         for (who, debt) in self.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {

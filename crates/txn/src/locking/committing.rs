@@ -1,7 +1,7 @@
 //! How a session commits: alone in one shard, or in two phases (Spanner §4.2.1).
 //!
 //! ```text
-//!   one shard     Commit ─▶ its leader                                            2 trips at most: there and back
+//!   one shard     Commit ─▶ its leader                                            there and back
 //!   several       Commit ─▶ the coordinator's leader     } at once; its answer is the outcome
 //!                 Prepare ─▶ each other's leader         }
 //! ```
@@ -14,7 +14,7 @@
 //!    travel the least.
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
-use super::{Ask, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent};
+use super::{Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent};
 use crate::{Conflict, Failure, Lock, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
 use meridian_clock::Timestamp;
@@ -28,16 +28,30 @@ use std::sync::Arc;
 const AHEAD_NS: u64 = 20_000_000;
 const FARTHEST_AHEAD_NS: u64 = 2_000_000_000;
 
+/// Who has locked nothing may begin for so long.
+const BLINDLY_NS: u64 = 5_000_000_000;
+
 /// What is written to each shard that takes part.
 type Shares = BTreeMap<ShardId, Vec<Write>>;
 
 /// What schemas are changed in each shard.
 type Changes = BTreeMap<ShardId, Vec<(SchemaVersion, KeyRange)>>;
 
+/// The schemas that a transaction changes, and the keys of their tables.
+type Changed = [(SchemaVersion, Vec<KeyRange>)];
+
+/// How an attempt to commit ended.
+enum Ended {
+    With(Outcome, Spent),
+    /// It was asked for blindly, and nothing comes of that: it may be asked again under locks.
+    LocksFirst,
+}
+
 /// A shard's part in a commit.
 struct Share {
     seat: Seat,
     footing: Option<Footing>,
+    blind: Option<Blind>,
     writes: Vec<Write>,
     schema: Option<SchemaChange>,
 }
@@ -61,8 +75,21 @@ impl<S: Site> Session<S> {
     }
 
     async fn ask_to_commit(mut self: Box<Self>) -> (Outcome, Spent) {
-        let untold = |outcome| (outcome, Spent::default());
-        let (shares, mut changes) = match self.shares().await {
+        let (schemas, writes) = (self.writes.take_schemas(), self.writes.take());
+        loop {
+            match self.ask_once(&schemas, &writes).await {
+                Ended::With(outcome, spent) => return (outcome, spent),
+                Ended::LocksFirst => {
+                    sometimes!("a commit that was asked for blindly locks first");
+                    self.blindly = false;
+                }
+            }
+        }
+    }
+
+    async fn ask_once(&mut self, schemas: &Changed, writes: &[Write]) -> Ended {
+        let untold = |outcome| Ended::With(outcome, Spent::default());
+        let (shares, mut changes) = match self.shares(schemas, writes).await {
             Ok(found) => found,
             Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
             Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
@@ -73,7 +100,7 @@ impl<S: Site> Session<S> {
         if shares.is_empty() {
             return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
         }
-        for (shard, part) in self.parts.iter().filter(|(_, part)| part.footing.is_none()) {
+        for (shard, part) in self.parts.iter().filter(|(_, part)| part.footing.is_none() && part.blind.is_none()) {
             // Whatever it waited for there it did not get, as far as it has heard.
             if let Some(node) = part.leader {
                 self.site.tell(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
@@ -85,11 +112,11 @@ impl<S: Site> Session<S> {
         let coordinator = self.coordinator(&shares);
         let when = changes.values().next().map(|change| SchemaChange { tables: Vec::new(), ..change.clone() });
         let mut share = |(shard, writes): (ShardId, Vec<Write>)| {
-            let Part { leader, footing } = parts.get(&shard).copied().unwrap_or_default();
+            let Part { leader, footing, blind } = parts.get(&shard).copied().unwrap_or_default();
             let seat = Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) };
             // Everybody knows when, also where nothing changes: a vote of who has only read would not hold until then.
             let schema = changes.remove(&shard).or(when.clone());
-            Share { seat, footing, writes, schema }
+            Share { seat, footing, blind, writes, schema }
         };
         let mut shares: BTreeMap<ShardId, Share> = shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
         let own = shares.remove(&coordinator).expect("it is one of them");
@@ -101,20 +128,34 @@ impl<S: Site> Session<S> {
         step!("session: asks several groups to commit");
         let (seat, participants) = (own.seat, shares.keys().copied().collect());
         let others: Vec<(Seat, Option<Footing>)> = shares.values().map(|share| (share.seat, share.footing)).collect();
-        let coordinator = (seat, own.footing);
-        let prepare = pin!(join_all(shares.into_values().map(|share| self.prepare_at(share, coordinator))));
-        let commit = pin!(self.commit_at(own, participants));
-        let Either::Left((outcome, _)) = select(commit, prepare).await else { unreachable!("they are asked for ever") };
-        if !matches!(outcome.0, Outcome::Committed { .. }) {
+        let coordinator = (seat, own.footing, own.blind);
+        let ended = {
+            let prepare = pin!(join_all(shares.into_values().map(|share| self.prepare_at(share, coordinator))));
+            let commit = pin!(self.commit_at(own, participants));
+            let Either::Left((ended, _)) = select(commit, prepare).await else {
+                unreachable!("they are asked for ever")
+            };
+            ended
+        };
+        let ended = match ended {
+            // Others may be prepared by now.
+            Ended::LocksFirst => untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
+            ended => ended,
+        };
+        if !matches!(ended, Ended::With(Outcome::Committed { .. }, _)) {
             // Who still waits for a lock need not; whoever has prepared hears it from the coordinator.
             others.into_iter().for_each(|(seat, footing)| self.site.tell(seat, self.request(footing, Ask::Abort)));
         }
-        outcome
+        ended
     }
 
-    /// What is written where, and which schemas are changed where. Every shard that takes part has locked something then, so that its leadership is known.
-    async fn shares(&mut self) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
-        let (schemas, writes) = (self.writes.take_schemas(), self.writes.take());
+    /// What is written where, and which schemas are changed where. Every shard that takes part has locked something then, so that its leadership is known; or
+    /// this node has heard of one.
+    async fn shares(
+        &mut self,
+        schemas: &Changed,
+        writes: &[Write],
+    ) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
         if !schemas.is_empty() && !self.site.has_one_shard() {
             // One change at a time: two of them would wait for each other's votes. Its holders are committing, so that this takes no time to speak of.
             self.lock_timeout = None;
@@ -123,10 +164,10 @@ impl<S: Site> Session<S> {
         let (mut asked_all, mut farthest_ns) = (false, 0);
         loop {
             let mut shares: Shares = self.parts.keys().map(|shard| (*shard, Vec::new())).collect();
-            for write in &writes {
+            for write in writes {
                 shares.entry(self.site.route(&write.key).0).or_default().push(write.clone());
             }
-            let changes = self.changes(&schemas);
+            let changes = self.changes(schemas);
             for shard in changes.keys() {
                 shares.entry(*shard).or_default();
             }
@@ -135,18 +176,24 @@ impl<S: Site> Session<S> {
                 Some(write) => Some((*shard, write.key.clone(), Lock::Exclusive)),
                 None => changes.get(shard).map(|tables| (*shard, tables[0].1.start.clone(), Lock::Shared)),
             };
-            let blind: Vec<(ShardId, Key, Lock)> =
-                shares.iter().filter(|(shard, _)| !afoot(shard)).filter_map(first).collect();
+            let blind: BTreeMap<ShardId, Part> = match schemas.is_empty() {
+                true => shares.keys().filter_map(|shard| Some((*shard, self.blind_part(*shard)?))).collect(),
+                false => BTreeMap::new(),
+            };
+            let unknown = |shard: &ShardId| !afoot(shard) && !blind.contains_key(shard);
+            let to_lock: Vec<(ShardId, Key, Lock)> =
+                shares.iter().filter(|(shard, _)| unknown(shard)).filter_map(first).collect();
             let began_ns = self.boot_ns();
-            match blind.first().cloned() {
+            match to_lock.first().cloned() {
                 None => {
-                    shares.retain(|shard, _| afoot(shard));
+                    shares.retain(|shard, _| !unknown(shard));
+                    self.parts.extend(blind);
                     let from = self.ahead(changes.len(), farthest_ns);
                     let change = |(shard, tables)| (shard, SchemaChange { from, tables });
                     return Ok((shares, changes.into_iter().map(change).collect()));
                 }
-                Some(_) if blind.len() > 1 && !std::mem::replace(&mut asked_all, true) => {
-                    self.lock_at_once(blind).await?;
+                Some(_) if to_lock.len() > 1 && !std::mem::replace(&mut asked_all, true) => {
+                    self.lock_at_once(to_lock).await?;
                 }
                 Some((_, key, lock)) => drop(self.read(&KeyRange::point(key), lock, false, 1).await?),
             }
@@ -154,8 +201,22 @@ impl<S: Site> Session<S> {
         }
     }
 
+    /// How a shard is asked to commit in which nothing was asked before, without a lock: if another node leads it, in a leadership that is known here. Where
+    /// it is led here a lock costs no trip.
+    fn blind_part(&self, shard: ShardId) -> Option<Part> {
+        if !self.blindly || self.lock_timeout.is_some() || self.parts.contains_key(&shard) {
+            return None;
+        }
+        let seat = Seat { shard, node: self.site.leader(shard) };
+        if seat.node == self.site.here().0 || !self.site.reaches(seat.node) {
+            return None;
+        }
+        let (term, now) = (self.site.leadership(seat)?, self.site.now().interval.latest);
+        Some(Part { leader: Some(seat.node), footing: None, blind: Some(Blind { term, by: now + BLINDLY_NS }) })
+    }
+
     /// The shards in which schemas change, as far as is known here, and the tables' keys that each has.
-    fn changes(&self, schemas: &[(SchemaVersion, Vec<KeyRange>)]) -> Changes {
+    fn changes(&self, schemas: &Changed) -> Changes {
         let mut changes = Changes::new();
         for (schema, range) in
             schemas.iter().flat_map(|(schema, ranges)| ranges.iter().map(move |range| (schema, range)))
@@ -229,20 +290,33 @@ impl<S: Site> Session<S> {
     }
 
     /// Asks a shard's leader to commit, as the only one or as the coordinator of others.
-    async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> (Outcome, Spent) {
-        let untold = |outcome| (outcome, Spent::default());
-        let Share { mut seat, footing, writes, schema } = share;
+    async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> Ended {
+        let untold = |outcome| Ended::With(outcome, Spent::default());
+        let Share { mut seat, footing, blind, writes, schema } = share;
         let site = &*self.site;
         let (mut until, mut tries, mut maybe_heard) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
             let (participants, schema) = (participants.clone(), schema.clone());
             let ask = Ask::Commit { writes: writes.clone(), participants, schema };
-            let request = self.request(footing, ask);
+            let request = Request { blind, ..self.request(footing, ask) };
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
-                Some(Heard::Reply(Reply::Committed { at, spent, .. })) => return (Outcome::Committed { at }, spent),
+                Some(Heard::Reply(Reply::Committed { at, spent, .. })) => {
+                    return Ended::With(Outcome::Committed { at }, spent);
+                }
+                // It did not begin, and does not; or it lost what it had.
+                Some(Heard::Reply(Reply::Aborted { why: Conflict::LeaderChanged, .. })) if blind.is_some() => {
+                    return Ended::LocksFirst;
+                }
+                Some(Heard::Reply(Reply::TooLate { .. })) if blind.is_some() && !maybe_heard => {
+                    return Ended::LocksFirst;
+                }
+                Some(Heard::Reply(Reply::TooLate { .. })) => return untold(Outcome::Unknown),
                 Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
                 Some(Heard::Reply(Reply::Moved { to, .. })) => {
                     self.learn(to);
+                    if blind.is_some() {
+                        return Ended::LocksFirst;
+                    }
                     return untold(Outcome::Aborted { why: Conflict::Moved });
                 }
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
@@ -272,13 +346,14 @@ impl<S: Site> Session<S> {
 
     /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be lost. If it will not be, the coordinator is asked to
     /// abort.
-    async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>)) {
-        let Share { mut seat, footing, writes, schema } = share;
-        let (site, (decides, its_footing)) = (&*self.site, coordinator);
+    async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>, Option<Blind>)) {
+        let Share { mut seat, footing, blind, writes, schema } = share;
+        let (site, (decides, its_footing, its_blind)) = (&*self.site, coordinator);
         let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
             let (writes, schema) = (writes.clone(), schema.clone());
-            let request = self.request(footing, Ask::Prepare { writes, coordinator: decides, schema });
+            let ask = Ask::Prepare { writes, coordinator: decides, schema, blind: its_blind };
+            let request = Request { blind, ..self.request(footing, ask) };
             let mut again_ns = PAUSE_NS;
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Prepared { .. })) => {

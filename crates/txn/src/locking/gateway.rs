@@ -10,14 +10,14 @@
 //!
 //! Invariants:
 //! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are gone.
-//! 2. A commit names the leadership that holds its locks; one that only writes locks its first key to learn it. So a commit may be
-//!    asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
+//! 2. A commit names the leadership that holds its locks; where it has none, one of which this node has heard ([`Blind`](super::Blind)), or it locks a key to
+//!    learn it. So a commit may be asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
 //! 4. A read-only transaction that may see more than one shard reads at `now.latest`, or at the latest of what all of them say when they negotiate: the
 //!    newest commit of one shard says nothing of another's (§4.1.4, §4.2.2).
 //! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
-use super::{Ask, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
+use super::{Ask, Blind, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaHistory, SchemaVersion, Timings, Transaction,
@@ -76,6 +76,7 @@ impl<S: Site> Gateway<S> {
             parts: BTreeMap::new(),
             writes: Buffer::default(),
             planned: BTreeMap::new(),
+            blindly: true,
             fits: None,
             aborted: None,
             lock_timeout: None,
@@ -120,7 +121,7 @@ impl<S: Site> Database for Gateway<S> {
             Mode::ReadOnly(ReadAt::AtLeast(_)) if one && leads => Some(slot.through),
             // If nothing of that is at hand: the present, at the leader.
             Mode::ReadOnly(ReadAt::AtLeast(at)) => {
-                Some(self.site.closed()).filter(|closed| *closed >= at).or((!one).then_some(present))
+                Some(self.site.closed()).filter(|closed| *closed >= at).or((!one).then_some(present.max(at)))
             }
         };
         let mut session = self.session(how.mode, how.age, now.interval, read_at);
@@ -145,6 +146,8 @@ pub(super) struct Part {
     pub(super) leader: Option<NodeId>,
     /// What they stand on.
     pub(super) footing: Option<Footing>,
+    /// There are none, and it is asked to commit all the same.
+    pub(super) blind: Option<Blind>,
 }
 
 pub(super) struct Session<S: Site> {
@@ -170,6 +173,8 @@ pub(super) struct Session<S: Site> {
     pub(super) writes: Buffer,
     /// What it was planned for: tables and versions of their schemas.
     planned: BTreeMap<u32, u64>,
+    /// It may ask to commit where it has locked nothing.
+    pub(super) blindly: bool,
     /// A shard of which this node knows that the snapshot is what it was planned for.
     fits: Option<ShardId>,
     aborted: Option<Conflict>,
@@ -186,7 +191,7 @@ impl<S: Site> Session<S> {
     pub(super) fn request(&self, footing: Option<Footing>, ask: Ask) -> Request {
         let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
         let planned = self.planned().collect();
-        Request { transaction: self.transaction, age: self.age, id, footing, ask, planned }
+        Request { transaction: self.transaction, age: self.age, id, footing, ask, planned, blind: None }
     }
 
     fn planned(&self) -> impl Iterator<Item = SchemaVersion> {
@@ -521,7 +526,13 @@ impl<S: Site> Session<S> {
 
     pub(super) fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
         match self.mode {
-            Mode::ReadWrite => self.parts.entry(shard).or_default().footing = Some(footing),
+            Mode::ReadWrite => {
+                let part = self.parts.entry(shard).or_default();
+                part.footing = Some(footing);
+                if let Some(node) = part.leader {
+                    self.site.heard_of_leadership(Seat { shard, node }, footing.term);
+                }
+            }
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
     }

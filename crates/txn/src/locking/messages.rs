@@ -32,6 +32,18 @@ pub struct Footing {
     pub birth: u64,
 }
 
+/// What an attempt names that has locked nothing in a shard, and asks to commit or to prepare there in one trip: it has no footing there. In that leadership
+/// it begins once, by that time, or never; in any other it never begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Blind {
+    /// The leadership of which its gateway has heard.
+    #[n(0)]
+    pub term: u64,
+    /// Not after this, nanoseconds since the epoch.
+    #[n(1)]
+    pub by: u64,
+}
+
 /// A coordinator's question.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Request {
@@ -54,6 +66,9 @@ pub struct Request {
     #[n(5)]
     #[cbor(default)]
     pub planned: Vec<SchemaVersion>,
+    /// Of a commit or a prepare by an attempt that has locked nothing here.
+    #[n(6)]
+    pub blind: Option<Blind>,
 }
 
 /// What is asked.
@@ -140,6 +155,9 @@ pub enum Ask {
         /// The schemas that it changes here.
         #[n(2)]
         schema: Option<SchemaChange>,
+        /// How the coordinator was asked, if the attempt has locked nothing there.
+        #[n(3)]
+        blind: Option<Blind>,
     },
     /// From a key on this shard's keys become another shard's. Asked again after it was done, it is done.
     #[n(7)]
@@ -327,6 +345,13 @@ pub enum Reply {
         #[n(1)]
         at: Timestamp,
     },
+    /// Nothing comes of this question, which was asked blindly, and too late: what became of an earlier one is not known here.
+    #[n(13)]
+    TooLate {
+        /// The question.
+        #[n(0)]
+        id: u64,
+    },
     /// These keys are another shard's.
     #[n(9)]
     Moved {
@@ -354,6 +379,7 @@ impl Reply {
             | Reply::Prepared { id }
             | Reply::Refused { id, .. }
             | Reply::LastTs { id, .. }
+            | Reply::TooLate { id }
             | Reply::Moved { id, .. } => *id,
             Reply::Wounded { .. } => 0,
         }

@@ -12,6 +12,6 @@ mod two_phase;
 
 pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{Ask, Footing, Members, Reply, Request, Seat, Spent, TransactionId};
-pub use site::{Heard, Readable, Site};
+pub use messages::{Ask, Blind, Footing, Members, Reply, Request, Seat, Spent, TransactionId};
+pub use site::{Heard, Leaderships, Readable, Site};
 pub use two_phase::{Between, Vote};

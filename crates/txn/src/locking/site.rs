@@ -5,6 +5,7 @@ use crate::{Age, Conflict};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
+use std::collections::BTreeMap;
 use std::future::Future;
 
 /// What readers of a node may do by themselves: read at `through`, and check afterwards that `now.latest < until`.
@@ -38,6 +39,27 @@ pub enum Heard {
         /// The end of the lease.
         deadline: Option<u64>,
     },
+}
+
+/// The newest leadership of each shard of which a node has heard.
+#[derive(Debug, Default)]
+pub struct Leaderships(BTreeMap<ShardId, (NodeId, u64)>);
+
+impl Leaderships {
+    /// A member leads in this term. False if that is not news.
+    pub fn learn(&mut self, seat: Seat, term: u64) -> bool {
+        let known = self.0.entry(seat.shard).or_insert((seat.node, 0));
+        let news = known.1 < term;
+        if news {
+            *known = (seat.node, term);
+        }
+        news
+    }
+
+    /// The term in which a member leads, if that is the newest that is known.
+    pub fn of(&self, seat: Seat) -> Option<u64> {
+        self.0.get(&seat.shard).filter(|(node, _)| *node == seat.node).map(|(_, term)| *term)
+    }
 }
 
 /// A node, as the coordinators on it see it.
@@ -88,6 +110,10 @@ pub trait Site: Send + Sync + 'static {
     fn leader(&self, shard: ShardId) -> NodeId;
     /// Somebody said who leads. Nobody knowing, the next node is tried, unless it is known already that another than the asked one leads.
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>);
+    /// The term in which a member leads, as far as is known.
+    fn leadership(&self, seat: Seat) -> Option<u64>;
+    /// A member leads in this term.
+    fn heard_of_leadership(&self, seat: Seat, term: u64);
     /// Whether a node can be asked, and can answer.
     fn reaches(&self, node: NodeId) -> bool;
     /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None` if none came.

@@ -9,7 +9,7 @@
 //!
 //! Whoever waits asks or tells again every second, and so does his successor.
 
-use super::TransactionId;
+use super::{Blind, TransactionId};
 use crate::Conflict;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
@@ -30,6 +30,9 @@ pub enum Between {
         /// How.
         #[n(2)]
         vote: Vote,
+        /// How the coordinator was asked, if the attempt has locked nothing there: then its commit may be on the way.
+        #[n(3)]
+        blind: Option<Blind>,
     },
     /// To a participant.
     #[n(1)]
