@@ -35,8 +35,8 @@ fn what_cannot_be_measured_or_written_is_told_before() {
             &["figure", "spanner_table9", "--processes"][..],
             "no figure is called spanner_table9; there are spanner_table3",
         ),
-        (&["figure", "spanner_table4", "--processes", "--out", "/nowhere/at/all"], "cannot write to /nowhere/at/all"),
-        (&["figure", "spanner_table4", "--out", "/nowhere/at/all"], "cannot write to /nowhere/at/all"),
+        (&["figure", "spanner_table4", "--processes", "--out", "/dev/null/plots"], "cannot write to /dev/null/plots"),
+        (&["figure", "spanner_table4", "--out", "/dev/null/plots"], "cannot write to /dev/null/plots"),
         (&["figure", "--processes"], "<NAME>"),
     ] {
         let refused = run(arguments);

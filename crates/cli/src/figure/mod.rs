@@ -51,7 +51,8 @@ fn measure(runtime: &Runtime, name: &str, options: &Options) -> Result<(), Strin
         options.out.join(if options.processes { format!("{name}-processes.svg") } else { format!("{name}.svg") });
     let bench = Bench::of(name, options.quick)?;
     // Minutes of measuring end in this folder: whether it takes a file is asked first.
-    tempfile::tempfile_in(&options.out)
+    std::fs::create_dir_all(&options.out)
+        .and_then(|()| tempfile::tempfile_in(&options.out))
         .map_err(|error| format!("cannot write to {}: {error}", options.out.display()))?;
     let figure = if options.processes {
         runtime.block_on(on_processes(bench))?
