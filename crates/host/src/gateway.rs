@@ -142,6 +142,10 @@ impl Site for Local {
         self.0.heard_of_leadership(seat, term);
     }
 
+    fn doubts_leadership(&self, seat: Seat, term: u64) {
+        self.0.doubts_leadership(seat, term);
+    }
+
     fn reaches(&self, node: NodeId) -> bool {
         self.0.reaches(node)
     }

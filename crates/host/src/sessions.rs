@@ -16,7 +16,7 @@ use meridian_replication::group::{Index, Stay};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{Invitations, Message};
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Heard, Leaderships, Reply, Request, Seat, TransactionId};
+use meridian_txn::locking::{Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Request, Seat, TransactionId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -275,12 +275,17 @@ impl Sessions {
 
     /// The term in which a member leads, as far as is known.
     pub fn leadership(&self, seat: Seat) -> Option<u64> {
-        self.leaderships.read().of(seat)
+        self.leaderships.read().of(seat, crate::clock::boot_ns())
+    }
+
+    /// Who named that term was refused.
+    pub fn doubts_leadership(&self, seat: Seat, term: u64) {
+        self.leaderships.write().doubt(seat, term, crate::clock::boot_ns() + DOUBTED_FOR_NS);
     }
 
     /// A member leads in this term.
     pub fn heard_of_leadership(&self, seat: Seat, term: u64) {
-        if self.leadership(seat) != Some(term) {
+        if self.leaderships.read().of(seat, u64::MAX) != Some(term) {
             self.leaderships.write().learn(seat, term);
         }
     }

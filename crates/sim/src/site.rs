@@ -8,7 +8,9 @@ use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
 use meridian_placement::Routes;
 use meridian_store::Space;
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Heard, Leaderships, Readable, Reply, Request, Seat, Site, TransactionId};
+use meridian_txn::locking::{
+    Ask, DOUBTED_FOR_NS, Heard, Leaderships, Readable, Reply, Request, Seat, Site, TransactionId,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -345,7 +347,11 @@ impl Site for Handle {
     }
 
     fn leadership(&self, seat: Seat) -> Option<u64> {
-        self.0.state.lock().leaderships.of(seat)
+        self.0.state.lock().leaderships.of(seat, self.now().boot_ns)
+    }
+
+    fn doubts_leadership(&self, seat: Seat, term: u64) {
+        self.0.state.lock().leaderships.doubt(seat, term, self.now().boot_ns + DOUBTED_FOR_NS);
     }
 
     fn heard_of_leadership(&self, seat: Seat, term: u64) {

@@ -13,7 +13,7 @@ use meridian_placement::{DiskId, Greeting};
 /// How it begins.
 pub(super) const MAGIC: &[u8; 8] = b"MERIDIAN";
 /// The version of hello and frames. Nodes of different versions do not speak.
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 /// How long it is.
 pub(super) const BYTES: usize = 59;
 /// How a TLS handshake begins.

@@ -12,13 +12,16 @@
 //! 3. Time does not go back here: a clock that lies makes sessions lock first, and nothing begin twice.
 
 use meridian_clock::Timestamp;
-use meridian_txn::locking::TransactionId;
+use meridian_machine::{NodeId, ShardId};
+use meridian_txn::locking::{TransactionId, Vote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who wants to begin within more than this has a clock that is wrong.
 const FAR_NS: u64 = 10_000_000_000;
 /// So many are remembered.
 const MOST: usize = 100_000;
+/// And so many that have not begun, and have votes.
+const MOST_EARLY: usize = 10_000;
 
 /// Whether an attempt begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +43,15 @@ pub(super) struct Blinds {
     ends: BTreeSet<(u64, TransactionId)>,
     /// The latest time that was ever read here.
     latest_ns: u64,
-    /// Lives of nodes whose times are not to be believed, or who asked too much: nothing of theirs begins.
-    unheard: BTreeSet<(u32, u32)>,
+    /// Lives of nodes whose times are not to be believed, or who asked too much: nothing of theirs begins before then, and whatever was refused does not begin
+    /// later.
+    unheard: BTreeMap<(u32, u32), u64>,
+    /// Votes that came before the commits that they are for.
+    early: BTreeMap<TransactionId, Vec<Voted>>,
 }
+
+/// A shard's vote, and who led there.
+pub(super) type Voted = (ShardId, NodeId, Vote);
 
 impl Blinds {
     fn pass(&mut self, latest_ns: u64) {
@@ -50,22 +59,40 @@ impl Blinds {
         while let Some((by, who)) = self.ends.first().copied().filter(|(by, _)| *by < self.latest_ns) {
             self.ends.remove(&(by, who));
             self.known.remove(&who);
+            self.early.remove(&who); // They ask what became of it.
         }
+    }
+
+    /// Whether nothing of a node is heard, or has been since it said this.
+    fn is_unheard(&mut self, of: (u32, u32), by: u64) -> bool {
+        let Some(until) = self.unheard.get_mut(&of).filter(|until| **until >= self.latest_ns) else {
+            self.unheard.remove(&of);
+            return false;
+        };
+        *until = by.max(*until);
+        true
+    }
+
+    fn hears_no_more(&mut self, of: (u32, u32), by: u64) {
+        self.unheard.insert(of, by.max(self.latest_ns.saturating_add(FAR_NS)));
     }
 
     /// Somebody wants to begin, by some time at the latest.
     pub fn hear(&mut self, latest_ns: u64, who: TransactionId, by: u64) -> Heard {
         self.pass(latest_ns);
         let of = (who.node, who.incarnation);
-        if self.known.contains_key(&who) || self.unheard.contains(&of) {
+        if self.known.contains_key(&who) {
             return Heard::Known;
         }
         if by < self.latest_ns {
             return Heard::Late;
         }
+        if self.is_unheard(of, by) {
+            return Heard::Known;
+        }
         if by - self.latest_ns > FAR_NS || self.known.len() >= MOST {
-            // To be refused it would have to be remembered for longer than it may be: all of that node's are refused.
-            self.unheard.insert(of);
+            // To be refused it would have to be remembered for longer than it may be: all of that node's are refused for as long.
+            self.hears_no_more(of, by);
             return Heard::Known;
         }
         self.known.insert(who, None);
@@ -77,10 +104,28 @@ impl Blinds {
     pub fn expects(&mut self, latest_ns: u64, who: TransactionId, by: u64) -> bool {
         self.pass(latest_ns);
         let of = (who.node, who.incarnation);
-        if by >= self.latest_ns && by - self.latest_ns > FAR_NS {
-            self.unheard.insert(of);
+        if self.known.contains_key(&who) || by < self.latest_ns {
+            return false;
         }
-        !self.known.contains_key(&who) && !self.unheard.contains(&of) && by >= self.latest_ns
+        if by - self.latest_ns > FAR_NS {
+            self.hears_no_more(of, by);
+        }
+        !self.is_unheard(of, by)
+    }
+
+    /// A vote comes that is [expected](Self::expects) to be for somebody who begins.
+    pub fn keep(&mut self, who: TransactionId, by: u64, vote: Voted) {
+        if self.early.len() < MOST_EARLY || self.early.contains_key(&who) {
+            let votes = self.early.entry(who).or_default();
+            votes.retain(|(shard, ..)| *shard != vote.0);
+            votes.push(vote);
+            self.ends.insert((by, who));
+        }
+    }
+
+    /// The votes that came before it.
+    pub fn take_early(&mut self, who: TransactionId) -> Vec<Voted> {
+        self.early.remove(&who).unwrap_or_default()
     }
 
     /// It is remembered.
@@ -128,6 +173,9 @@ mod tests {
         assert_eq!(blinds.hear(FAR_NS, who(1), FAR_NS + 1), Heard::Known, "a refusal is final");
         assert_eq!(blinds.hear(FAR_NS, who(2), FAR_NS + 1), Heard::Known);
         assert_eq!(blinds.hear(FAR_NS, TransactionId { incarnation: 2, ..who(3) }, FAR_NS + 1), Heard::New);
+        assert_eq!(blinds.hear(FAR_NS + 1, who(4), 2 * FAR_NS), Heard::Known, "as long as it was refused");
+        assert_eq!(blinds.hear(2 * FAR_NS + 1, who(4), 2 * FAR_NS), Heard::Late);
+        assert_eq!(blinds.hear(2 * FAR_NS + 1, who(5), 2 * FAR_NS + 2), Heard::New, "and then it is heard again");
     }
 
     #[test]

@@ -152,6 +152,7 @@ impl Replica {
         let Some(Blind { term, by }) = request.blind else { return true };
         let (who, id, this) = (request.transaction, request.id, self.group.term().0);
         let begun = self.live.contains_key(&who);
+        let doomed = self.live.get(&who).is_some_and(|live| live.doomed.is_some());
         if broken(Rule::BlindTwice) {
             return true;
         }
@@ -163,6 +164,7 @@ impl Replica {
         };
         let heard = match heard {
             Heard::Known if begun && self.blinds.knows(who) => return true,
+            Heard::Known | Heard::Late if doomed => return true, // It is told why.
             // Who locks first waits; who does not is not to be in the way of what is waited for.
             Heard::New if !begun && !self.is_awaited(now, request) => return true,
             Heard::New => Heard::Known,
@@ -175,6 +177,9 @@ impl Replica {
             }
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
+                for (shard, node, _) in self.blinds.take_early(who) {
+                    self.tell_voter(now, self.seat(node, shard), (who, request.blind), out);
+                }
                 self.refuse(&Pending::new(from, request.clone()), Conflict::LeaderChanged, out);
             }
         }
@@ -205,7 +210,7 @@ impl Replica {
             }
             (None, None) => {
                 self.births += 1;
-                let votes = Vec::new();
+                let votes = self.blinds.take_early(request.transaction);
                 let application = match &request.ask {
                     Ask::Read { application, .. } => application.clone(),
                     _ => None,

@@ -488,6 +488,12 @@ impl Replica {
         if self.collecting.contains_key(&who) {
             return self.count_vote(now, who, shard, from.node, vote, out);
         }
+        if let Some(Blind { by, .. }) = blind.filter(|_| !self.live.contains_key(&who))
+            && self.is_expected(now, who, blind)
+        {
+            sometimes!("a vote comes before a commit that was asked for blindly");
+            return self.blinds.keep(who, by, (shard, from.node, vote));
+        }
         let ending = self.is_ending(who);
         match (self.live.get_mut(&who), vote) {
             (Some(live), Vote::No { why }) if live.doomed.is_none() && !ending => self.doom(now, who, why, out),
@@ -497,6 +503,16 @@ impl Replica {
             }
             _ => self.tell_voter(now, from, (who, blind), out),
         }
+    }
+
+    /// Whether a commit of which nothing is known here may yet begin.
+    fn is_expected(&mut self, now: Reading, who: TransactionId, blind: Option<Blind>) -> bool {
+        let this = blind.filter(|blind| blind.term == self.group.term().0);
+        this.is_some_and(|blind| self.blinds.expects(now.interval.latest, who, blind.by)) && !self.is_remembered(who)
+    }
+
+    fn is_remembered(&self, who: TransactionId) -> bool {
+        self.is_ending(who) || self.debts.contains_key(&who) || self.outcome_of(who).is_some()
     }
 
     /// It has all its locks and votes: it ends by itself.
@@ -512,7 +528,7 @@ impl Replica {
     }
 
     /// What became of a transaction that another shard has prepared.
-    fn tell_voter(
+    pub(super) fn tell_voter(
         &mut self,
         now: Reading,
         from: Address,
@@ -527,9 +543,8 @@ impl Replica {
             let decided = Between::Decided { transaction: who, at: Some(at) };
             return out.send(from, Message::Between(decided));
         }
-        let this = blind.filter(|blind| blind.term == self.group.term().0);
-        if this.is_some_and(|blind| self.blinds.expects(now.interval.latest, who, blind.by)) {
-            sometimes!("a vote comes before a commit that was asked for blindly");
+        let deposed = blind.is_some_and(|blind| blind.term > self.group.term().0);
+        if deposed || self.is_expected(now, who, blind) {
             return; // It votes again.
         }
         // No commit of it can stand here any more (invariant 4), if this is the leadership that counts.

@@ -89,14 +89,15 @@ impl<S: Site> Session<S> {
 
     async fn ask_once(&mut self, schemas: &Changed, writes: &[Write]) -> Ended {
         let untold = |outcome| Ended::With(outcome, Spent::default());
+        // Before it is said until when something may begin.
+        while self.site.is_crowded() && !self.site.is_closed() {
+            self.site.pause(self.boot_ns() + PAUSE_NS).await;
+        }
         let (shares, mut changes) = match self.shares(schemas, writes).await {
             Ok(found) => found,
             Err(Failure::Aborted(why)) => return untold(Outcome::Aborted { why }),
             Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
         };
-        while self.site.is_crowded() && !self.site.is_closed() {
-            self.site.pause(self.boot_ns() + PAUSE_NS).await;
-        }
         if shares.is_empty() {
             return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
         }
@@ -305,12 +306,13 @@ impl<S: Site> Session<S> {
                 }
                 // It did not begin, and does not; or it lost what it had.
                 Some(Heard::Reply(Reply::Aborted { why: Conflict::LeaderChanged, .. })) if blind.is_some() => {
+                    self.doubt(seat, blind);
                     return Ended::LocksFirst;
                 }
-                Some(Heard::Reply(Reply::TooLate { .. })) if blind.is_some() && !maybe_heard => {
-                    return Ended::LocksFirst;
+                Some(Heard::Reply(Reply::TooLate { .. })) => {
+                    self.doubt(seat, blind);
+                    return if maybe_heard { untold(Outcome::Unknown) } else { Ended::LocksFirst };
                 }
-                Some(Heard::Reply(Reply::TooLate { .. })) => return untold(Outcome::Unknown),
                 Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
                 Some(Heard::Reply(Reply::Moved { to, .. })) => {
                     self.learn(to);
@@ -344,6 +346,13 @@ impl<S: Site> Session<S> {
         }
     }
 
+    /// Who named a leadership was refused.
+    fn doubt(&self, seat: Seat, blind: Option<Blind>) {
+        if let Some(Blind { term, .. }) = blind {
+            self.site.doubts_leadership(seat, term);
+        }
+    }
+
     /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be lost. If it will not be, the coordinator is asked to
     /// abort.
     async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>, Option<Blind>)) {
@@ -365,7 +374,10 @@ impl<S: Site> Session<S> {
                     (refused, again_ns) = (true, ONE_TRY_NS);
                     Some(seat.node.0)
                 }
-                Some(Heard::Reply(Reply::Aborted { .. })) => {
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                    if why == Conflict::LeaderChanged {
+                        self.doubt(seat, blind);
+                    }
                     (refused, again_ns) = (true, ONE_TRY_NS);
                     Some(seat.node.0)
                 }

@@ -76,7 +76,7 @@ impl<S: Site> Gateway<S> {
             parts: BTreeMap::new(),
             writes: Buffer::default(),
             planned: BTreeMap::new(),
-            blindly: true,
+            blindly: age.is_none(), // A transaction that begins anew waits where it has to, and learns who leads.
             fits: None,
             aborted: None,
             lock_timeout: None,

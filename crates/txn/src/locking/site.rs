@@ -41,24 +41,41 @@ pub enum Heard {
     },
 }
 
+/// For so long a leadership is not named in which somebody was refused.
+pub const DOUBTED_FOR_NS: u64 = 10_000_000_000;
+
 /// The newest leadership of each shard of which a node has heard.
 #[derive(Debug, Default)]
-pub struct Leaderships(BTreeMap<ShardId, (NodeId, u64)>);
+pub struct Leaderships(BTreeMap<ShardId, Leadership>);
+
+#[derive(Debug)]
+struct Leadership {
+    node: NodeId,
+    term: u64,
+    /// It is not named before then, by the boot clock.
+    doubted_until: u64,
+}
 
 impl Leaderships {
-    /// A member leads in this term. False if that is not news.
-    pub fn learn(&mut self, seat: Seat, term: u64) -> bool {
-        let known = self.0.entry(seat.shard).or_insert((seat.node, 0));
-        let news = known.1 < term;
-        if news {
-            *known = (seat.node, term);
+    /// A member leads in this term.
+    pub fn learn(&mut self, seat: Seat, term: u64) {
+        let known = self.0.get(&seat.shard);
+        if known.is_none_or(|known| known.term < term) {
+            self.0.insert(seat.shard, Leadership { node: seat.node, term, doubted_until: 0 });
         }
-        news
     }
 
-    /// The term in which a member leads, if that is the newest that is known.
-    pub fn of(&self, seat: Seat) -> Option<u64> {
-        self.0.get(&seat.shard).filter(|(node, _)| *node == seat.node).map(|(_, term)| *term)
+    /// Who named this term was refused: it is not named for a while, unless a newer one is learned.
+    pub fn doubt(&mut self, seat: Seat, term: u64, until_ns: u64) {
+        if let Some(known) = self.0.get_mut(&seat.shard).filter(|known| known.term == term) {
+            known.doubted_until = until_ns;
+        }
+    }
+
+    /// The term in which a member leads, if that is the newest that is known, and not in doubt.
+    pub fn of(&self, seat: Seat, now_ns: u64) -> Option<u64> {
+        let known = self.0.get(&seat.shard).filter(|known| known.node == seat.node && known.doubted_until <= now_ns);
+        known.map(|known| known.term)
     }
 }
 
@@ -114,6 +131,8 @@ pub trait Site: Send + Sync + 'static {
     fn leadership(&self, seat: Seat) -> Option<u64>;
     /// A member leads in this term.
     fn heard_of_leadership(&self, seat: Seat, term: u64);
+    /// Who named that term was refused: it is not named for a while.
+    fn doubts_leadership(&self, seat: Seat, term: u64);
     /// Whether a node can be asked, and can answer.
     fn reaches(&self, node: NodeId) -> bool;
     /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None` if none came.
