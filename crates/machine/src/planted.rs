@@ -107,6 +107,16 @@ pub enum Rule {
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
     OlderViewsNotCounted,
+    /// A transaction that is prepared here is said to be so at whatever other timestamp it is proposed (Trap A.2-2).
+    PreparedUnchecked,
+    /// Somebody writes below the timestamp of a committed transaction that has read there (Trap A.2-20).
+    CommittedReadsFree,
+    /// A transaction has read versions above its timestamp (Trap A.2-20).
+    ReadsFromTheFuture,
+    /// What was not there is not validated: phantoms (Trap A.2-18).
+    PhantomsPass,
+    /// A transaction is prepared after it has ended (Trap A.2-15).
+    EndedPrepares,
     /// A clock jumps while others hold bounds on it (cluster time).
     ClockJumpsAloud,
     /// A clock begins a life below what it has shown (cluster time).
@@ -187,6 +197,10 @@ impl Rule {
         Rule::OlderViewsMerged,
         Rule::OlderViewsNotCounted,
     ];
+
+    /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares` a schedule holds (`txn/tests/tapir.rs`).
+    pub const OF_PROPOSALS: [Rule; 4] =
+        [Rule::PreparedUnchecked, Rule::CommittedReadsFree, Rule::ReadsFromTheFuture, Rule::PhantomsPass];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 5] = [

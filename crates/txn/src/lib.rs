@@ -6,6 +6,7 @@
 mod buffer;
 pub mod locking;
 mod schema;
+pub mod tapir;
 mod timings;
 mod transaction;
 
@@ -14,4 +15,5 @@ pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
 pub use timings::{Times, Timings};
 pub use transaction::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
+    TransactionId,
 };

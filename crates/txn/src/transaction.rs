@@ -11,6 +11,20 @@ use std::time::Duration;
 /// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on any executor.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
 
+/// One attempt of one transaction; never reused, because a gateway's incarnation is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
+pub struct TransactionId {
+    /// The gateway's node.
+    #[n(0)]
+    pub node: u32,
+    /// Its life.
+    #[n(1)]
+    pub incarnation: u32,
+    /// Its own number.
+    #[n(2)]
+    pub number: u64,
+}
+
 /// How a read protects what it saw until the transaction ends. Ignored by protocols that do not lock, and in read-only transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
 pub enum Lock {

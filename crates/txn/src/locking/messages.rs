@@ -1,24 +1,10 @@
 //! What a coordinator and a leader say to each other.
 
-use crate::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
+use crate::{Age, Conflict, Lock, SchemaChange, SchemaVersion, TransactionId};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use minicbor::{Decode, Encode};
-
-/// One attempt of one transaction; never reused, because a gateway's incarnation is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-pub struct TransactionId {
-    /// The gateway's node.
-    #[n(0)]
-    pub node: u32,
-    /// Its life.
-    #[n(1)]
-    pub incarnation: u32,
-    /// Its own number.
-    #[n(2)]
-    pub number: u64,
-}
 
 /// What an attempt's locks stand on: one birth of it in one leadership. Locks of another leadership are void (Trap A.5-7); so are those
 /// of another birth: the attempt had ended, and an old question of it that came late began it anew.

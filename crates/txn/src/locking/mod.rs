@@ -10,8 +10,9 @@ mod messages;
 mod site;
 mod two_phase;
 
+pub use crate::TransactionId;
 pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{Ask, Blind, Footing, Members, Reply, Request, Seat, Spent, TransactionId};
-pub use site::{Heard, Leaderships, Readable, Site};
+pub use messages::{Ask, Blind, Footing, Members, Reply, Request, Seat, Spent};
+pub use site::{DOUBTED_FOR_NS, Heard, Leaderships, Readable, Site};
 pub use two_phase::{Between, Vote};

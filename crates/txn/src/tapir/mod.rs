@@ -1,0 +1,32 @@
+//! TAPIR: transactions whose place in the order their coordinators propose, and every replica validates for itself (SOSP'15; TOCS'18).
+//!
+//! ```text
+//!   coordinator                              each replica of each shard
+//!   timestamp of its own ── Proposal ──────▶ was anything read that is another by now, or may be? was anything written too late?
+//!        Ok from all shards ◀── Vote ─────── Ok: prepared · Abstain · Retry above · Abort
+//!                           ── End ────────▶ installs, in any order
+//! ```
+//!
+//! The serial order is that of the timestamps. No replica knows all of them: what makes two that conflict meet is that the quorums which validated them do.
+//!
+//! | file | question |
+//! |---|---|
+//! | `proposal` | what is asked, answered, and decided from answers? |
+//! | `participant` | what does a replica answer, and what does it keep? |
+//! | `highest` | up to when was a key read? |
+//!
+//! Invariants:
+//! 1. A transaction's timestamp is above every version that it has read, and above what was settled (Traps A.2-17, A.2-20).
+//! 2. Nothing is written at or below the timestamp of somebody who has read it, whether that transaction is prepared here or committed (A.2-20).
+//! 3. Ranges are validated, not only keys: nobody writes into what was read and was found empty (A.2-18).
+//! 4. Votes of different attempts of a transaction never count together, and a replica votes on the newest only (A.2-2).
+//! 5. Who has ended does not come to be prepared (A.2-15).
+//!
+//! Not yet here: the coordinator and its recovery; read-only transactions; checkpoints, by which what is settled goes up.
+
+mod highest;
+mod participant;
+mod proposal;
+
+pub use participant::Participant;
+pub use proposal::{End, Guarantee, Proposal, Seen, Vote, decide};

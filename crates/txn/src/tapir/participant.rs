@@ -1,0 +1,336 @@
+//! What a replica answers to a proposal, and what it keeps of those that it has said yes to.
+//!
+//! It holds in memory what was written and read above what is settled; at or below that every replica has the same, and nothing is proposed any more.
+
+use super::highest::Highest;
+use super::{End, Guarantee, Proposal, Seen, Vote};
+use crate::TransactionId;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::sometimes;
+use meridian_mvcc::{Key, KeyRange, Write};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from their keys (Trap A.2-1).
+const FAR_NS: u64 = 10_000_000_000;
+
+/// A transaction that is prepared here, or was looked at and is not.
+#[derive(Clone, Debug)]
+struct Known {
+    /// What is prepared; none, if no attempt was found good.
+    prepared: Option<Proposal>,
+    /// And the group has said so.
+    sure: bool,
+    /// The newest attempt that was looked at, and what was said of it: reported to who recovers the transaction, whatever is prepared (Trap A.2-2).
+    newest: (u32, Vote),
+}
+
+/// One replica's part of a shard's transactions.
+#[derive(Clone, Debug)]
+pub struct Participant {
+    guarantee: Guarantee,
+    bounds: KeyRange,
+    known: BTreeMap<TransactionId, Known>,
+    /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp.
+    ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
+    /// The newest version of each key, if it is not settled.
+    written: BTreeMap<Key, Timestamp>,
+    /// Who has committed, or read at a snapshot, has read up to here.
+    read: Highest,
+    /// Everything at or below has ended, everywhere.
+    settled: Timestamp,
+}
+
+/// What is to be installed: versions of one commit.
+pub type Installed = (Timestamp, Vec<Write>);
+
+impl Participant {
+    /// Nobody has been here. A shard has these keys.
+    pub fn new(guarantee: Guarantee, bounds: KeyRange) -> Self {
+        Participant {
+            guarantee,
+            bounds,
+            known: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            written: BTreeMap::new(),
+            read: Highest::default(),
+            settled: Timestamp::ZERO,
+        }
+    }
+
+    /// What stands in a range above what is settled, for a read of it that is to be validated; its keys are in order.
+    pub fn see(&self, range: &KeyRange) -> Seen {
+        let versions = self.versions(range).map(|(key, at)| (key.clone(), *at)).collect();
+        Seen { range: range.clone(), versions, through: self.settled }
+    }
+
+    fn versions(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Timestamp)> {
+        let start = if range.is_empty() { Bound::Excluded(&range.start) } else { Bound::Included(&range.start) };
+        let end = match &range.end {
+            Some(end) if !range.is_empty() => Bound::Excluded(end),
+            Some(_) => Bound::Included(&range.start),
+            None => Bound::Unbounded,
+        };
+        self.written.range::<Key, _>((start, end))
+    }
+
+    /// What is prepared here, in no order that means anything.
+    pub fn prepared(&self) -> impl Iterator<Item = &Proposal> {
+        self.known.values().filter_map(|known| known.prepared.as_ref())
+    }
+
+    /// The newest attempt of a transaction that was looked at here, and what was said of it.
+    pub fn newest(&self, transaction: TransactionId) -> Option<(u32, Vote)> {
+        self.known.get(&transaction).map(|known| known.newest)
+    }
+
+    /// Whether a transaction has ended here, and as a commit.
+    pub fn ended(&self, transaction: TransactionId) -> Option<bool> {
+        self.ended.get(&transaction).map(|(_, committed)| committed.is_some())
+    }
+
+    /// Looks at a proposal, and says what comes of it.
+    pub fn prepare(&mut self, now: Reading, proposal: &Proposal) -> Vote {
+        if let Some((at, committed)) = self.ended.get(&proposal.transaction).filter(|_| !broken(Rule::EndedPrepares)) {
+            sometimes!("a transaction is proposed that has ended");
+            return if committed.is_some() && *at == proposal.at { Vote::Ok } else { Vote::Abort };
+        }
+        let before = self.known.remove(&proposal.transaction);
+        let before = match before {
+            // The newest is the one that counts.
+            Some(known) if proposal.attempt < known.newest.0 => {
+                sometimes!("an attempt comes that is not the newest");
+                self.known.insert(proposal.transaction, known);
+                return Vote::Abstain;
+            }
+            Some(known) if known.prepared.is_some() && broken(Rule::PreparedUnchecked) => {
+                self.known.insert(proposal.transaction, known);
+                return Vote::Ok;
+            }
+            // The same one is asked for again where a view began without it: what was said of it did not count, and others may have been said yes to since.
+            known => known.map(|mut known| {
+                known.prepared.take_if(|standing| standing.attempt == proposal.attempt);
+                known
+            }),
+        };
+        // Without its own former attempt: no transaction conflicts with itself.
+        let vote = self.check(now, proposal);
+        let newest = (proposal.attempt, vote);
+        let known = match (vote, before) {
+            (Vote::Ok, _) => Known { prepared: Some(proposal.clone()), sure: false, newest },
+            // What was prepared may yet be decided on, by who recovers it.
+            (_, Some(before)) => Known { newest, ..before },
+            (_, None) => Known { prepared: None, sure: false, newest },
+        };
+        self.known.insert(proposal.transaction, known);
+        vote
+    }
+
+    /// What there is against a proposal.
+    fn check(&self, now: Reading, proposal: &Proposal) -> Vote {
+        let within = |range: &KeyRange| self.bounds.contains_range(range);
+        let at_home = proposal.reads.iter().all(|seen| within(&seen.range))
+            && proposal.writes.iter().all(|write| self.bounds.contains(&write.key));
+        if !at_home || proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
+            return Vote::Abort;
+        }
+        let mut against = Against::default();
+        if proposal.at <= self.settled {
+            against.above(self.settled);
+        }
+        for seen in &proposal.reads {
+            against.worst(self.reads(proposal.at, seen));
+        }
+        for write in &proposal.writes {
+            let read = self.read.of(&write.key);
+            if read >= proposal.at && !broken(Rule::CommittedReadsFree) {
+                against.above(read);
+            }
+            // What nobody has read may be written in the past: the newer version stays the newer one.
+            let newest = self.written.get(&write.key).copied().unwrap_or_default();
+            if newest >= proposal.at && self.guarantee == Guarantee::StrictlySerializable {
+                against.above(newest);
+            }
+        }
+        for other in self.prepared() {
+            against.worst(beside(self.guarantee, proposal, other));
+        }
+        against.vote()
+    }
+
+    /// What has committed since something was read.
+    fn reads(&self, at: Timestamp, seen: &Seen) -> Vote {
+        if seen.through < self.settled {
+            sometimes!("something was read before what is settled");
+            return Vote::Abort; // What was written in between is not known apart any more.
+        }
+        let newest = seen.versions.iter().map(|(_, version)| *version).max().unwrap_or_default().max(seen.through);
+        let overwritten = |(key, newest): (&Key, &Timestamp)| {
+            *newest > seen.through && seen.of(key).map_or(!broken(Rule::PhantomsPass), |version| version < *newest)
+        };
+        if self.versions(&seen.range).any(overwritten) {
+            return Vote::Abort;
+        }
+        if newest >= at && !broken(Rule::ReadsFromTheFuture) { Vote::Retry(newest) } else { Vote::Ok }
+    }
+
+    /// A transaction has ended. What it wrote, if that is not installed yet.
+    pub fn end(&mut self, end: &End) -> Option<Installed> {
+        let (transaction, at, committed) = match end {
+            End::Commit(proposal) => (proposal.transaction, proposal.at, Some(proposal)),
+            End::Abort { transaction, at } => (*transaction, *at, None),
+        };
+        let known = self.known.remove(&transaction);
+        if at <= self.settled && known.is_none() || self.ended.contains_key(&transaction) {
+            return None;
+        }
+        self.ended.insert(transaction, (at, committed.cloned()));
+        let proposal = committed?;
+        if known.is_none() {
+            sometimes!("a commit comes to a replica that has not heard of it");
+        }
+        for seen in &proposal.reads {
+            self.read.raise(&seen.range, at);
+        }
+        for write in &proposal.writes {
+            let newest = self.written.entry(write.key.clone()).or_default();
+            *newest = at.max(*newest);
+        }
+        Some((at, proposal.writes.clone()))
+    }
+
+    /// These are the group's: what was decided of proposals, and who has ended. What is prepared here and is not among them stays: another shard may be
+    /// committing it (Trap A.2-10).
+    pub fn sync(&mut self, decided: &[(&Proposal, Vote)], ends: &[&End]) -> Vec<Installed> {
+        self.take(decided, true);
+        ends.iter().filter_map(|end| self.end(end)).collect()
+    }
+
+    /// This replica has answered so, and nobody is known to have decided: that stands.
+    pub fn recall(&mut self, answered: &[(&Proposal, Vote)]) {
+        self.take(answered, false);
+    }
+
+    fn take(&mut self, voted: &[(&Proposal, Vote)], sure: bool) {
+        let mut decided = voted.to_vec();
+        decided.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
+        for (proposal, vote) in decided {
+            if self.ended.contains_key(&proposal.transaction) {
+                continue;
+            }
+            let fresh = Known { prepared: None, sure: false, newest: (proposal.attempt, vote) };
+            let known = self.known.entry(proposal.transaction).or_insert(fresh);
+            if known.newest.0 <= proposal.attempt {
+                known.newest = (proposal.attempt, vote);
+            }
+            let standing = known.prepared.as_ref().map(|standing| standing.attempt);
+            if vote == Vote::Ok && standing.is_none_or(|standing| standing < proposal.attempt) {
+                (known.prepared, known.sure) = (Some(proposal.clone()), sure);
+            } else if vote == Vote::Ok && standing == Some(proposal.attempt) {
+                known.sure |= sure;
+            } else if standing == Some(proposal.attempt) {
+                (known.prepared, known.sure) = (None, false); // The group has said otherwise.
+            }
+        }
+    }
+
+    /// Decides, as the leader of a view, on proposals that nobody is known to have decided on; after [`sync`](Self::sync) with what is known. `likely` may have been
+    /// successful with this vote, `open` were not. Results in this order. What is likely is put back first and unchecked, and each that is open is looked at without what this
+    /// replica has said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
+    pub fn merge(&mut self, now: Reading, likely: &[(&Proposal, Vote)], open: &[&Proposal]) -> Vec<Vote> {
+        // What is prepared here alone excludes nobody: whoever is likely may have been fast without it.
+        let prepared = self.known.values().filter(|known| known.sure).filter_map(|known| known.prepared.as_ref());
+        let committed = self.ended.values().filter_map(|(_, committed)| committed.as_ref());
+        let sure: Vec<Proposal> = prepared.chain(committed).cloned().collect();
+        let excluded = |proposal: &Proposal| {
+            let contradicts = |other: &Proposal| {
+                let (one, two) = (beside(self.guarantee, proposal, other), beside(self.guarantee, other, proposal));
+                one != Vote::Ok && two != Vote::Ok
+            };
+            sure.iter().filter(|other| other.transaction != proposal.transaction).any(contradicts)
+        };
+        let stands: Vec<bool> =
+            likely.iter().map(|(proposal, vote)| *vote != Vote::Ok || !excluded(proposal)).collect();
+        let mut results = vec![Vote::Abstain; likely.len() + open.len()];
+        for (place, (proposal, vote)) in likely.iter().enumerate().filter(|(place, _)| stands[*place]) {
+            results[place] = *vote;
+            self.take(&[(proposal, *vote)], true);
+        }
+        let rest = likely.iter().map(|(proposal, _)| *proposal).enumerate().filter(|(place, _)| !stands[*place]);
+        let mut rest: Vec<(usize, &Proposal)> =
+            rest.chain(open.iter().enumerate().map(|(place, proposal)| (likely.len() + place, *proposal))).collect();
+        rest.sort_by_key(|(_, proposal)| (proposal.transaction, proposal.attempt));
+        for (place, proposal) in rest {
+            results[place] = self.prepare(now, proposal);
+        }
+        results
+    }
+
+    /// Everything at or below has ended, at all replicas: what was written there needs no distinction any more, and nothing is proposed there.
+    pub fn settle(&mut self, through: Timestamp) {
+        self.settled = self.settled.max(through);
+        self.written.retain(|_, at| *at > through);
+        self.ended.retain(|_, (at, _)| *at > through);
+        self.read.forget(through);
+    }
+}
+
+/// What a transaction that may commit, or has, says against another one.
+fn beside(guarantee: Guarantee, new: &Proposal, old: &Proposal) -> Vote {
+    let mut against = Against::default();
+    for write in &old.writes {
+        // Who has seen what it wrote knows more than this replica: it has committed.
+        let misses = |seen: &Seen| {
+            seen.range.contains(&write.key) && seen.of(&write.key).unwrap_or_default().max(seen.through) < old.at
+        };
+        if new.reads.iter().any(misses) {
+            match guarantee {
+                _ if old.at < new.at => against.worst(Vote::Abstain), // If it commits, something else was to be read.
+                Guarantee::StrictlySerializable => against.above(old.at),
+                Guarantee::Serializable => {}
+            }
+        }
+        let same = new.writes.iter().any(|own| own.key == write.key);
+        if same && old.at >= new.at && guarantee == Guarantee::StrictlySerializable {
+            against.above(old.at);
+        }
+    }
+    let read = |write: &Write| old.reads.iter().any(|seen| seen.range.contains(&write.key));
+    if old.at >= new.at && new.writes.iter().any(read) {
+        against.above(old.at);
+    }
+    against.vote()
+}
+
+/// What was found against a proposal: the worst of it counts.
+#[derive(Default)]
+struct Against {
+    abort: bool,
+    abstain: bool,
+    retry: Option<Timestamp>,
+}
+
+impl Against {
+    fn above(&mut self, at: Timestamp) {
+        self.retry = self.retry.max(Some(at));
+    }
+
+    fn worst(&mut self, vote: Vote) {
+        match vote {
+            Vote::Ok => {}
+            Vote::Abstain => self.abstain = true,
+            Vote::Retry(above) => self.above(above),
+            Vote::Abort => self.abort = true,
+        }
+    }
+
+    fn vote(self) -> Vote {
+        match (self.abort, self.abstain, self.retry) {
+            (true, _, _) => Vote::Abort,
+            (_, true, _) => Vote::Abstain,
+            (_, _, Some(above)) => Vote::Retry(above),
+            _ => Vote::Ok,
+        }
+    }
+}

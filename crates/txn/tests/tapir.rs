@@ -1,0 +1,186 @@
+//! What a replica of TAPIR answers, schedule by schedule: those of the traps, and what they teach.
+
+use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::planted::{Rule, plant};
+use meridian_mvcc::{Key, KeyRange, Value, Write};
+use meridian_txn::TransactionId;
+use meridian_txn::tapir::{End, Guarantee, Participant, Proposal, Seen, Vote, decide};
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp { nanos, logical: 0, issuer: 1 }
+}
+
+fn now() -> Reading {
+    Reading::at(1_000, Interval::around(1_000, 1))
+}
+
+fn point(key: &str) -> KeyRange {
+    KeyRange::point(Key::from(key))
+}
+
+fn who(number: u64) -> TransactionId {
+    TransactionId { node: 1, incarnation: 1, number }
+}
+
+/// A transaction that has read this, and writes these keys.
+fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Proposal {
+    let writes = writes.iter().map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) }).collect();
+    Proposal { transaction: who(number), attempt: 0, at: at(nanos), reads, writes }
+}
+
+fn again(before: &Proposal, nanos: u64) -> Proposal {
+    Proposal { attempt: before.attempt + 1, at: at(nanos), ..before.clone() }
+}
+
+fn replica(guarantee: Guarantee) -> Participant {
+    Participant::new(guarantee, KeyRange::all())
+}
+
+fn commits(replica: &mut Participant, proposal: &Proposal) {
+    assert!(replica.end(&End::Commit(proposal.clone())).is_some());
+}
+
+/// Trap A.2-2: the transaction is prepared at one timestamp, and what it has read is another by the next.
+#[test]
+fn another_timestamp_of_a_prepared_transaction_is_looked_at_anew() {
+    let mut replica = replica(Guarantee::Serializable);
+    let first = proposal(1, 10, vec![replica.see(&point("k"))], &["w"]);
+    assert_eq!(replica.prepare(now(), &first), Vote::Ok);
+    commits(&mut replica, &proposal(2, 12, Vec::new(), &["k"]));
+    assert_eq!(replica.prepare(now(), &again(&first, 20)), Vote::Abort);
+    let standing: Vec<Timestamp> = replica.prepared().map(|standing| standing.at).collect();
+    assert_eq!(standing, [at(10)], "whoever recovers it may yet decide on that");
+    assert_eq!(replica.newest(who(1)), Some((1, Vote::Abort)), "and hears of the newest");
+    assert_eq!(replica.prepare(now(), &first), Vote::Abstain, "which is the one that counts");
+}
+
+/// Trap A.2-15: what was aborted does not come to be prepared, whatever comes late.
+#[test]
+fn who_has_ended_is_not_prepared() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let late = proposal(1, 10, Vec::new(), &["k"]);
+    assert_eq!(replica.end(&End::Abort { transaction: who(1), at: at(10) }), None);
+    assert_eq!(replica.prepare(now(), &late), Vote::Abort);
+    assert_eq!(replica.prepared().count(), 0);
+    replica.settle(at(50));
+    assert_eq!(replica.ended(who(1)), None, "it is forgotten");
+    assert_eq!(replica.prepare(now(), &late), Vote::Retry(at(50)), "and refused for its timestamp");
+}
+
+#[test]
+fn that_who_has_ended_is_prepared_is_noticed() {
+    let broken = std::thread::spawn(|| {
+        plant(Some(Rule::EndedPrepares), true);
+        who_has_ended_is_not_prepared();
+    });
+    assert!(broken.join().is_err());
+}
+
+/// Trap A.2-18.
+#[test]
+fn nobody_writes_into_a_range_that_was_found_empty() {
+    let mut replica = replica(Guarantee::Serializable);
+    let range = KeyRange::prefix(b"k");
+    let scan = proposal(1, 30, vec![replica.see(&range)], &["sum"]);
+    commits(&mut replica, &proposal(2, 20, Vec::new(), &["k1"]));
+    assert_eq!(replica.prepare(now(), &scan), Vote::Abort, "a row has come");
+    let scan = proposal(3, 40, vec![replica.see(&range)], &["sum"]);
+    assert_eq!(replica.prepare(now(), &scan), Vote::Ok);
+    assert_eq!(replica.prepare(now(), &proposal(4, 35, Vec::new(), &["k2"])), Vote::Retry(at(40)));
+    assert_eq!(replica.prepare(now(), &proposal(5, 45, Vec::new(), &["k2"])), Vote::Ok);
+    let later = proposal(6, 50, vec![replica.see(&range)], &[]);
+    assert_eq!(replica.prepare(now(), &later), Vote::Abstain, "what is prepared there may commit");
+}
+
+/// Trap A.2-20, both halves.
+#[test]
+fn a_timestamp_is_above_what_was_read_and_nobody_writes_below_who_has_read() {
+    let mut replica = replica(Guarantee::Serializable);
+    commits(&mut replica, &proposal(1, 100, Vec::new(), &["x"]));
+    let early = proposal(2, 50, vec![replica.see(&point("x"))], &["y"]);
+    assert_eq!(replica.prepare(now(), &early), Vote::Retry(at(100)));
+    let reader = proposal(3, 150, vec![replica.see(&point("z"))], &[]);
+    commits(&mut replica, &reader);
+    assert_eq!(replica.prepare(now(), &proposal(4, 140, Vec::new(), &["z"])), Vote::Retry(at(150)));
+    assert_eq!(replica.prepare(now(), &proposal(5, 90, Vec::new(), &["x"])), Vote::Ok, "nobody has read below 100");
+}
+
+#[test]
+fn only_where_real_time_does_not_count_is_something_written_in_the_past() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    commits(&mut replica, &proposal(1, 100, Vec::new(), &["x"]));
+    assert_eq!(replica.prepare(now(), &proposal(2, 90, Vec::new(), &["x"])), Vote::Retry(at(100)));
+    assert_eq!(replica.prepare(now(), &proposal(3, 200, Vec::new(), &["y"])), Vote::Ok);
+    let reader = proposal(4, 150, vec![replica.see(&point("y"))], &[]);
+    assert_eq!(replica.prepare(now(), &reader), Vote::Retry(at(200)), "it may have been told to somebody");
+}
+
+/// Trap A.2-10.
+#[test]
+fn a_merge_puts_back_what_is_likely_before_it_looks_at_what_is_open() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
+    let (open, likely) = (proposal(1, 10, read(), &["k"]), proposal(2, 20, read(), &["k"]));
+    assert_eq!(replica.prepare(now(), &open), Vote::Ok, "here it came first");
+    assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[&open]), [Vote::Ok, Vote::Retry(at(20))]);
+    assert_eq!(replica.prepared().map(|standing| standing.transaction).collect::<Vec<_>>(), [who(2)]);
+}
+
+#[test]
+fn a_likely_vote_that_contradicts_what_is_known_was_not_fast() {
+    let mut replica = replica(Guarantee::Serializable);
+    let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
+    let (known, likely) = (proposal(1, 20, read(), &["k"]), proposal(2, 10, read(), &["k"]));
+    replica.sync(&[(&known, Vote::Ok)], &[]);
+    assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[]), [Vote::Retry(at(20))]);
+    let reads = proposal(3, 30, Vec::new(), &["other"]);
+    assert_eq!(replica.merge(now(), &[(&reads, Vote::Ok)], &[]), [Vote::Ok], "nothing contradicts that");
+}
+
+/// Another shard may be committing it (Trap A.2-10).
+#[test]
+fn what_is_prepared_stays_when_a_view_begins_without_it() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let prepared = proposal(1, 10, Vec::new(), &["k"]);
+    replica.prepare(now(), &prepared);
+    replica.sync(&[], &[]);
+    assert_eq!(replica.prepared().count(), 1);
+    replica.sync(&[(&prepared, Vote::Abstain)], &[]);
+    assert_eq!(replica.prepared().count(), 0, "unless the group has said otherwise");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let mut replica = Participant::new(Guarantee::StrictlySerializable, KeyRange::prefix(b"a"));
+    assert_eq!(replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])), Vote::Abort, "another shard's key");
+    let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
+    assert_eq!(replica.prepare(now(), &far), Vote::Abort, "a clock that is wrong");
+    let before = replica.see(&point("a"));
+    replica.settle(at(5));
+    assert_eq!(replica.prepare(now(), &proposal(3, 10, vec![before], &[])), Vote::Abort, "read before what is settled");
+}
+
+#[test]
+fn a_commit_installs_once_and_also_where_nobody_has_heard_of_it() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let unheard = End::Commit(proposal(1, 10, Vec::new(), &["k"]));
+    assert_eq!(replica.end(&unheard).map(|(at, writes)| (at, writes.len())), Some((at(10), 1)));
+    assert_eq!(replica.end(&unheard), None);
+    replica.settle(at(10));
+    assert_eq!(replica.end(&unheard), None, "it is settled");
+}
+
+#[test]
+fn votes_of_one_attempt_become_one() {
+    use Vote::{Abort, Abstain, Ok, Retry};
+    for (votes, decided) in [
+        (vec![Ok, Ok], Ok),
+        (vec![Ok, Abstain], Abstain),
+        (vec![Ok, Retry(at(3)), Retry(at(5))], Retry(at(5))),
+        (vec![Ok, Ok, Abort], Abort),
+        (vec![Abstain, Abstain, Retry(at(3))], Abstain),
+        (vec![Abstain, Ok, Retry(at(3))], Retry(at(3))),
+    ] {
+        assert_eq!(decide(&votes, 2), decided, "{votes:?}");
+    }
+}
