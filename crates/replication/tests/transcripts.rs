@@ -106,7 +106,7 @@ fn message(message: &Message) -> String {
             format!("Refused term {term}, after {prev_index}, try {hint}")
         }
         Message::TakeOver { term, heir } => format!("TakeOver term {term}, heir n{}", heir.0),
-        Message::Removed { index } => format!("Removed since {index}"),
+        Message::Removed { index, .. } => format!("Removed since {index}"),
         Message::Quiesce { term, last, .. } => format!("Quiesce term {term}, log {last}"),
     }
 }

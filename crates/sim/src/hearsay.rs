@@ -211,8 +211,8 @@ fn leads() -> bool {
     somebody_leads(&nodes)
 }
 
-/// What a node has of the child that acknowledged the split, and is sent a copy before it knows that it was agreed on.
-fn has_the_rows() -> bool {
+/// A node that acknowledged the split, and has not heard that it was agreed on.
+fn who_acknowledged_it() -> Node {
     let mut node = Node::new(NODES[2]);
     let now = node.clock.reading();
     let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
@@ -229,6 +229,13 @@ fn has_the_rows() -> bool {
     };
     member.replica.on_message(now, from, Message::Group(append), &mut member.out);
     node.installs();
+    node
+}
+
+/// What it has of the child when it is sent a copy.
+fn has_the_rows() -> bool {
+    let mut node = who_acknowledged_it();
+    let now = node.clock.reading();
     for _ in 0..1_000 {
         let born = Stay { since: Index(0), witness: false };
         assert!(!node.life.invite(CHILD, born).unwrap(), "its log has the split: who begins without cannot use it");
@@ -242,6 +249,30 @@ fn has_the_rows() -> bool {
     let (parent, child) = (&node.life.members[&FIRST_SHARD].space, &node.life.members[&CHILD].space);
     assert!(parent.get(b"a", at(9)).unwrap().is_some(), "it went on from the copy");
     child.get(b"z", at(9)).unwrap().is_some()
+}
+
+/// What it has of the child when it hears that it is no member of the parent any more.
+fn keeps_the_rows() -> bool {
+    let mut node = who_acknowledged_it();
+    let now = node.clock.reading();
+    let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let removed = group::Message::Removed { index: Index(9), landmarks: vec![(Index(2), Term(1))] };
+    member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
+    node.installs();
+    node.life.remove(FIRST_SHARD, Index(9)).unwrap();
+    node.life.bear_children().unwrap();
+    let child = node.life.members.get(&CHILD);
+    child.is_some_and(|child| child.space.get(b"z", at(9)).unwrap().is_some())
+}
+
+#[test]
+fn who_acknowledged_a_split_has_its_rows_also_when_it_is_removed_from_the_parent() {
+    assert!(keeps_the_rows());
+    let planted = std::thread::spawn(|| {
+        plant(Some(Rule::SplitSkipped), true);
+        keeps_the_rows()
+    });
+    assert!(!planted.join().unwrap(), "it is noticed");
 }
 
 #[test]

@@ -187,12 +187,12 @@ impl Group {
         let (agreed, index) = (self.memberships.agreed(), self.commit);
         if !before.is_empty() && matches!(self.role, Role::Leader { .. }) {
             let gone = before.iter().flat_map(Membership::nodes).filter(|node| !agreed.contains(*node));
-            gone.for_each(|node| out.send(self.address(node), Message::Removed { index }));
+            gone.for_each(|node| out.send(self.address(node), Message::Removed { index, landmarks: self.landmarks() }));
         }
         // One that leads hands over before it goes.
         let leads = matches!(self.role, Role::Leader { .. });
         if !leads && index > self.since && !self.membership().contains(self.config.me) {
-            self.on_removed(index, out);
+            self.on_removed(index, &[], out);
         }
     }
 
@@ -203,15 +203,20 @@ impl Group {
             return; // Nothing is known here of who is one.
         }
         if !agreed.contains(node) && !self.membership().contains(node) && self.commit > Index(0) {
-            out.send(self.address(node), Message::Removed { index: self.commit });
+            out.send(self.address(node), Message::Removed { index: self.commit, landmarks: self.landmarks() });
         }
     }
 
     /// Somebody says that this is no member as of an entry: what came before this stay says nothing of it.
-    pub(super) fn on_removed(&mut self, index: Index, out: &mut Outbox<Group>) {
+    pub(super) fn on_removed(&mut self, index: Index, landmarks: &[(Index, Term)], out: &mut Outbox<Group>) {
         if index > self.since {
+            self.learn_agreed(landmarks, out);
             self.end(index, out);
         }
+    }
+
+    fn landmarks(&self) -> Vec<(Index, Term)> {
+        self.landmarks.iter().copied().collect()
     }
 
     fn end(&mut self, index: Index, out: &mut Outbox<Group>) {

@@ -264,6 +264,10 @@ pub enum Message {
         /// As of this entry, which is agreed.
         #[n(0)]
         index: Index,
+        /// Landmarks that are agreed: whoever has them in his log is told of them before he goes.
+        #[n(1)]
+        #[cbor(default)]
+        landmarks: Vec<(Index, Term)>,
     },
     /// Nobody wants anything: the leader is silent from now on, and all is agreed.
     #[n(9)]

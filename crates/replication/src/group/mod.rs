@@ -157,6 +157,8 @@ impl Restored {
 }
 
 /// An heir that lacks entries is looked at again after this.
+/// So many landmarks are told of.
+const LANDMARKS: usize = 4_096;
 const SOON_NS: u64 = 2_000_000;
 
 /// What a member waits for.
@@ -315,6 +317,8 @@ pub struct Group {
     joined: bool,
     /// Removed.
     gone: bool,
+    /// Agreed entries that nobody may skip.
+    landmarks: BTreeSet<(Index, Term)>,
     waiting: VecDeque<(Position, Waiting)>,
 }
 
@@ -330,6 +334,7 @@ impl Group {
             witness,
             joined: config.invited.is_none(),
             gone: false,
+            landmarks: BTreeSet::new(),
             config,
             rng: ChaCha8Rng::seed_from_u64(seed),
             role: Role::Follower,
@@ -562,14 +567,22 @@ impl Group {
         self.log.compact(through.min(self.commit), self.config.keep_log_bytes);
     }
 
-    /// Somebody knows that an entry was agreed on: if it stands in this follower's log, so is everything before it, and the owner is told of that. False if it
-    /// does not, or the owner has been.
-    pub fn learn_agreed(&mut self, (index, term): (Index, Term), out: &mut Outbox<Group>) -> bool {
-        let news = index > self.commit && self.log.term(index) == Some(term) && !self.is_leader();
-        if news {
-            self.advance_commit(index, out);
+    /// Somebody knows that these entries were agreed on: of those that stand in this follower's log, the newest is, and everything before it; the owner is told of
+    /// that. True if that is news.
+    pub fn learn_agreed(&mut self, entries: &[(Index, Term)], out: &mut Outbox<Group>) -> bool {
+        let stands = |(index, term): &&(Index, Term)| self.log.term(*index) == Some(*term);
+        let newest = entries.iter().filter(stands).map(|(index, _)| *index).max();
+        let Some(index) = newest.filter(|index| *index > self.commit && !self.is_leader()) else { return false };
+        self.advance_commit(index, out);
+        true
+    }
+
+    /// An agreed entry that nobody may skip: who leaves the group is told of the newest ones.
+    pub fn note_landmark(&mut self, index: Index, term: Term) {
+        self.landmarks.insert((index, term));
+        if self.landmarks.len() > LANDMARKS {
+            self.landmarks.pop_first();
         }
-        news
     }
 
     /// Entries that are not known to be agreed on.
@@ -625,8 +638,9 @@ impl Machine for Group {
         if from == self.config.me || self.gone {
             return;
         }
-        if let Message::Removed { index } = message {
-            return self.on_removed(index, out);
+        if let Message::Removed { index, landmarks } = &message {
+            let landmarks = if broken(Rule::SplitSkipped) { &[] } else { &landmarks[..] };
+            return self.on_removed(*index, landmarks, out);
         }
         if matches!(message, Message::PreVote { .. }) {
             self.wake(now, out);

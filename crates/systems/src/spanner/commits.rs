@@ -184,6 +184,7 @@ impl Replica {
                 let births = birth.iter().flat_map(|birth| Rows::of_birth(self.shard, shard, birth));
                 let rows = births.chain(self.schemas_of_child(shard)).collect();
                 self.split_off.extend(birth.map(|birth| (shard, birth)));
+                self.group.note_landmark(entry.index, entry.term);
                 out.act(Effect::Divide { at, key, shard, rows, index: entry.index, term: entry.term });
                 self.on_split_agreed(now, at, out);
             }

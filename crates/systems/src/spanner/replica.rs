@@ -465,6 +465,7 @@ impl Replica {
             self.members = members;
         }
         self.children.extend(children);
+        rows.births.values().for_each(|birth| self.group.note_landmark(birth.index, birth.term));
         self.split_off.extend(rows.births);
         self.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
         let changes = |(who, doubt): (&TransactionId, &InDoubt)| {

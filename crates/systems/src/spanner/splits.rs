@@ -16,10 +16,9 @@ use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Key;
 use meridian_placement::FIRST_SHARD;
-use meridian_replication::group::{Entry, Group};
+use meridian_replication::group::Entry;
 use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
-use std::collections::BTreeSet;
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
@@ -132,12 +131,8 @@ impl Replica {
         if broken(Rule::SplitSkipped) {
             return false;
         }
-        let splits: BTreeSet<_> = rows.births.values().map(|birth| (birth.index, birth.term)).collect();
-        let learn = |group: &mut Group, out: &mut Outbox<Group>| {
-            // The newest that stands in the log: with it those before it.
-            splits.into_iter().rev().any(|split| group.learn_agreed(split, out))
-        };
-        let news = self.with_group(now, out, learn);
+        let splits: Vec<_> = rows.births.values().map(|birth| (birth.index, birth.term)).collect();
+        let news = self.with_group(now, out, |group, out| group.learn_agreed(&splits, out));
         if news {
             sometimes!("a split is applied because a copy tells of it");
             self.finish(now, out);
