@@ -260,6 +260,11 @@ pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
     world::World::reads_after_a_pause(defect)
 }
 
+/// What a session reads of a key that is 2, when an answer comes that an earlier life of its node has asked for, of a key that is 1.
+pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
+    world::World::reads_in_the_next_life(defect)
+}
+
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };

@@ -65,6 +65,7 @@ mod disks;
 mod ending;
 mod frames;
 mod injuries;
+mod lives;
 mod meeting;
 mod moving;
 mod nodes;

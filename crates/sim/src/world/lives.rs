@@ -1,0 +1,54 @@
+//! One situation, played: a node has asked something and ends, and the answer comes to its next life, whose sessions count from one again.
+
+use super::{MS, S, World};
+use crate::Defect;
+use crate::client;
+use crate::member::address;
+use crate::workload::{Plan, Scope, Step};
+use meridian_clock::Timestamp;
+use meridian_history::{Op, Value};
+use meridian_machine::{Address, Role, ShardId};
+use meridian_systems::envelope;
+use meridian_systems::spanner::Message;
+use meridian_txn::locking::{Footing, Reply, Site};
+use meridian_txn::{Lock, Mode, ReadAt};
+use std::sync::Arc;
+
+impl World {
+    /// What a session of the next life reads of a key that is 2, when an answer comes that the life before has asked for, of another key, which is 1.
+    pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
+        let mut world = World::three(defect);
+        let (leader, node, shard) = (0, 1, ShardId(0));
+        let write = |name: &str, number| vec![Step::Write(name.to_owned(), Some(number))];
+        world.takes(leader, Mode::ReadWrite, write("ra", 1));
+        world.takes(leader, Mode::ReadWrite, write("rb", 2));
+        let before = world.nodes[node].incarnation;
+        world.crash(node, MS);
+        world.until(5 * S, |_| false);
+        let life = world.nodes[node].life.as_ref()?;
+        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
+        let number = desk.new_number() + 1;
+        let (mode, steps) = (Mode::ReadOnly(ReadAt::Now), vec![Step::Read("rb".to_owned(), Lock::Shared)]);
+        let plan =
+            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None };
+        let (seen, began) = (Arc::default(), world.now());
+        let there = &mut world.clients[0];
+        (there.node, there.mode, there.mark, there.start, there.seen) = (node, mode, None, began, Arc::clone(&seen));
+        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
+        world.poll(0);
+        let space = &world.nodes[leader].life.as_ref()?.members.get(&shard)?.space;
+        let stored = space.get(b"ra", Timestamp::MAX).ok()??;
+        let (at, rows) = (stored.at, vec![("ra".into(), stored.value?)]);
+        let footing = Footing { term: 1, birth: 0 };
+        let answer = Reply::Rows { id: 1, footing, at, rows, rest: None, committed_at: Vec::new() };
+        let (from, home) = (address(world.members[leader], shard), address(world.members[node], shard));
+        let to = Address { incarnation: before, role: Role::Coordinator(number), ..home };
+        let (disk, frame) = (world.disk(leader), envelope::write_frame(from, to, &Message::Answer(answer)));
+        world.arrive(leader, node, disk, &frame);
+        world.until(10 * S, |world| world.clients[0].attempt.is_none());
+        world.history.last()?.ops.iter().find_map(|op| match op {
+            Op::Read(_, Value::Number(number)) => Some(*number),
+            _ => None,
+        })
+    }
+}
