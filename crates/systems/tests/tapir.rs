@@ -1,7 +1,8 @@
 //! TAPIR's replicas of one shard in small random worlds: coordinators whose clocks differ, messages that are lost, repeated and late, replicas that crash between a
 //! write and its sync, views that change.
 //!
-//! Judged: every transaction that committed has read what stood at its timestamp; whatever committed is at every replica in the end; everybody is answered.
+//! Judged: every transaction that committed has read what stood at its timestamp; whatever committed is at every replica in the end, and every vote that a coordinator
+//! was told; everybody is answered.
 
 use meridian_clock::{Interval, Issuer, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
@@ -88,6 +89,8 @@ struct World {
     counter: u64,
     homes: Vec<Home>,
     clients: Vec<Client>,
+    /// What coordinators were told of their proposals.
+    told: BTreeMap<OpId, Vote>,
     committed: Vec<Proposal>,
     aborted: u32,
     fast: u32,
@@ -123,6 +126,7 @@ impl World {
             counter: 0,
             homes: (0..replicas).map(|_| Home::default()).collect(),
             clients: Vec::new(),
+            told: BTreeMap::new(),
             committed: Vec::new(),
             aborted: 0,
             fast: 0,
@@ -352,9 +356,17 @@ impl World {
     }
 
     fn on_vote(&mut self, at: usize, vote: Vote) {
+        let (id, elsewhere) = (self.clients[at].op, self.rng.random_range(0..6) == 0);
+        self.told.insert(id, vote);
         let client = &mut self.clients[at];
         let proposal = &mut client.proposal;
         match vote {
+            // As if another shard had wanted another timestamp.
+            Vote::Ok if elsewhere && proposal.attempt + 1 < ATTEMPTS => {
+                proposal.attempt += 1;
+                client.proposal.at = client.issues(self.now + 2 * MS);
+                self.asks(at, Doing::Proposes);
+            }
             Vote::Ok => {
                 let end = End::Commit(proposal.clone());
                 self.asks(at, Doing::Ends(end));
@@ -495,6 +507,12 @@ impl World {
             let participant = replica.application().participant();
             if let Some(left) = participant.prepared().next() {
                 return Err(format!("{:?} has ended, and is prepared at {}", left.transaction, node(at)));
+            }
+            for (id, vote) in &self.told {
+                let state = replica.record().get(id).map(|entry| &entry.state);
+                if state != Some(&State::Finalized(Some(*vote))) {
+                    return Err(format!("a coordinator was told {vote:?} of {id}, and in the end it is {state:?}"));
+                }
             }
             let open = |state: &State<Vote>| !state.is_final();
             if replica.record().values().any(|entry| open(&entry.state)) {

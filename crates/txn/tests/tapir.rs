@@ -137,6 +137,53 @@ fn a_likely_vote_that_contradicts_what_is_known_was_not_fast() {
     assert_eq!(replica.merge(now(), &[(&reads, Vote::Ok)], &[]), [Vote::Ok], "nothing contradicts that");
 }
 
+/// Two shards: this one has said yes to the first attempt, the other has not, and the second is under way when somebody reads and is fast.
+#[test]
+fn an_attempt_that_will_never_commit_excludes_nobody() {
+    let mut replica = replica(Guarantee::Serializable);
+    let first = proposal(2, 10, Vec::new(), &["k"]);
+    let second = again(&first, 30);
+    let reader = proposal(1, 20, vec![replica.see(&point("k"))], &["w"]);
+    replica.sync(&[(&first, Vote::Ok)], &[]);
+    assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[&second]), [Vote::Ok, Vote::Ok]);
+    replica.sync(&[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[]);
+    assert!(replica.prepared().all(|standing| standing.transaction == who(1)), "nothing is left of it");
+}
+
+/// Found by a random world of three replicas, seed 4878.
+#[test]
+fn what_was_told_of_an_earlier_attempt_stands_when_the_transaction_has_ended() {
+    let mut replica = replica(Guarantee::Serializable);
+    let first = proposal(1, 10, vec![replica.see(&point("x"))], &["k", "x"]);
+    let between = proposal(2, 20, vec![replica.see(&point("k"))], &["x"]);
+    commits(&mut replica, &between);
+    commits(&mut replica, &again(&first, 30));
+    assert_eq!(replica.merge(now(), &[(&first, Vote::Ok)], &[]), [Vote::Ok]);
+    assert_eq!(replica.prepared().count(), 0);
+}
+
+#[test]
+fn what_a_view_that_was_bypassed_has_said_excludes_nobody() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let bypassed = proposal(1, 10, Vec::new(), &["k"]);
+    let reader = proposal(2, 20, vec![replica.see(&point("k"))], &["k"]);
+    replica.sync(&[(&bypassed, Vote::Ok)], &[]);
+    replica.sync(&[], &[]); // The newest view has never heard of it.
+    assert_eq!(replica.prepared().count(), 1, "another shard may be committing it");
+    assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[]), [Vote::Ok]);
+}
+
+#[test]
+fn what_is_settled_does_not_come_back() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let old = proposal(1, 10, Vec::new(), &["k"]);
+    commits(&mut replica, &old);
+    replica.settle(at(20));
+    let installed = replica.sync(&[(&old, Vote::Ok)], &[&End::Commit(old.clone())]);
+    assert!(installed.is_empty(), "{installed:?}");
+    assert_eq!(replica.prepared().count(), 0);
+}
+
 /// Another shard may be committing it (Trap A.2-10).
 #[test]
 fn what_is_prepared_stays_when_a_view_begins_without_it() {
@@ -154,7 +201,7 @@ fn what_cannot_be_meant_is_refused() {
     let mut replica = Participant::new(Guarantee::StrictlySerializable, KeyRange::prefix(b"a"));
     assert_eq!(replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])), Vote::Abort, "another shard's key");
     let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
-    assert_eq!(replica.prepare(now(), &far), Vote::Abort, "a clock that is wrong");
+    assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "a clock that is wrong, or one's own");
     let before = replica.see(&point("a"));
     replica.settle(at(5));
     assert_eq!(replica.prepare(now(), &proposal(3, 10, vec![before], &[])), Vote::Abort, "read before what is settled");

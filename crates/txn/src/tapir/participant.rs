@@ -96,6 +96,9 @@ impl Participant {
             sometimes!("a transaction is proposed that has ended");
             return if committed.is_some() && *at == proposal.at { Vote::Ok } else { Vote::Abort };
         }
+        if proposal.at <= self.settled {
+            return Vote::Retry(self.settled); // Nothing is kept of it: nobody says any more what became of it.
+        }
         let before = self.known.remove(&proposal.transaction);
         let before = match before {
             // The newest is the one that counts.
@@ -132,12 +135,12 @@ impl Participant {
         let within = |range: &KeyRange| self.bounds.contains_range(range);
         let at_home = proposal.reads.iter().all(|seen| within(&seen.range))
             && proposal.writes.iter().all(|write| self.bounds.contains(&write.key));
-        if !at_home || proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
+        if !at_home {
             return Vote::Abort;
         }
         let mut against = Against::default();
-        if proposal.at <= self.settled {
-            against.above(self.settled);
+        if proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
+            against.worst(Vote::Abstain); // One's own clock may be the wrong one: the others decide.
         }
         for seen in &proposal.reads {
             against.worst(self.reads(proposal.at, seen));
@@ -203,42 +206,70 @@ impl Participant {
     /// These are the group's: what was decided of proposals, and who has ended. What is prepared here and is not among them stays: another shard may be
     /// committing it (Trap A.2-10).
     pub fn sync(&mut self, decided: &[(&Proposal, Vote)], ends: &[&End]) -> Vec<Installed> {
-        self.take(decided, true);
+        // A view that began here may have been bypassed: only what is said now is the group's.
+        self.known.values_mut().for_each(|known| known.sure = false);
+        let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
+        for (proposal, vote) in decided.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
+            self.note(proposal, *vote);
+        }
         ends.iter().filter_map(|end| self.end(end)).collect()
+    }
+
+    /// The group has said so of a transaction's newest attempt that it has said something of.
+    fn note(&mut self, proposal: &Proposal, vote: Vote) {
+        let Some(known) = self.to_be_known(proposal, vote) else { return };
+        let dead = known.newest.0 > proposal.attempt;
+        let standing = known.prepared.as_ref().map(|standing| standing.attempt);
+        match vote {
+            Vote::Ok if standing == Some(proposal.attempt) => known.sure = !dead,
+            Vote::Ok if dead || standing > Some(proposal.attempt) => {}
+            Vote::Ok => (known.prepared, known.sure) = (Some(proposal.clone()), true),
+            // It was opened, so those before it will never commit.
+            _ if standing <= Some(proposal.attempt) => (known.prepared, known.sure) = (None, false),
+            _ => {}
+        }
     }
 
     /// This replica has answered so, and nobody is known to have decided: that stands.
     pub fn recall(&mut self, answered: &[(&Proposal, Vote)]) {
-        self.take(answered, false);
-    }
-
-    fn take(&mut self, voted: &[(&Proposal, Vote)], sure: bool) {
-        let mut decided = voted.to_vec();
-        decided.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
-        for (proposal, vote) in decided {
-            if self.ended.contains_key(&proposal.transaction) {
-                continue;
-            }
-            let fresh = Known { prepared: None, sure: false, newest: (proposal.attempt, vote) };
-            let known = self.known.entry(proposal.transaction).or_insert(fresh);
-            if known.newest.0 <= proposal.attempt {
-                known.newest = (proposal.attempt, vote);
-            }
+        let mut answered = answered.to_vec();
+        answered.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
+        for (proposal, vote) in answered {
+            let Some(known) = self.to_be_known(proposal, vote) else { continue };
             let standing = known.prepared.as_ref().map(|standing| standing.attempt);
-            if vote == Vote::Ok && standing.is_none_or(|standing| standing < proposal.attempt) {
-                (known.prepared, known.sure) = (Some(proposal.clone()), sure);
-            } else if vote == Vote::Ok && standing == Some(proposal.attempt) {
-                known.sure |= sure;
-            } else if standing == Some(proposal.attempt) {
-                (known.prepared, known.sure) = (None, false); // The group has said otherwise.
+            if vote == Vote::Ok && known.newest.0 == proposal.attempt && standing < Some(proposal.attempt) {
+                (known.prepared, known.sure) = (Some(proposal.clone()), false);
             }
         }
+    }
+
+    /// Where something is to be noted of a transaction that has not ended; its newest attempt is at least this one.
+    fn to_be_known(&mut self, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
+        if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.settled {
+            return None;
+        }
+        let newest = (proposal.attempt, vote);
+        let known = self.known.entry(proposal.transaction).or_insert(Known { prepared: None, sure: false, newest });
+        if known.newest.0 <= proposal.attempt {
+            known.newest = newest;
+        }
+        Some(known)
     }
 
     /// Decides, as the leader of a view, on proposals that nobody is known to have decided on; after [`sync`](Self::sync) with what is known. `likely` may have been
     /// successful with this vote, `open` were not. Results in this order. What is likely is put back first and unchecked, and each that is open is looked at without what this
     /// replica has said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
     pub fn merge(&mut self, now: Reading, likely: &[(&Proposal, Vote)], open: &[&Proposal]) -> Vec<Vote> {
+        let undecided = || likely.iter().map(|(proposal, _)| *proposal).chain(open.iter().copied());
+        let mut newest = newest_of(undecided());
+        for (transaction, attempt) in &mut newest {
+            let Some(known) = self.known.get_mut(transaction) else { continue };
+            *attempt = known.newest.0.max(*attempt);
+            // Everybody will know of the newer one: this one will never commit.
+            if known.prepared.take_if(|standing| standing.attempt < *attempt).is_some() {
+                known.sure = false;
+            }
+        }
         // What is prepared here alone excludes nobody: whoever is likely may have been fast without it.
         let prepared = self.known.values().filter(|known| known.sure).filter_map(|known| known.prepared.as_ref());
         let committed = self.ended.values().filter_map(|(_, committed)| committed.as_ref());
@@ -250,17 +281,22 @@ impl Participant {
             };
             sure.iter().filter(|other| other.transaction != proposal.transaction).any(contradicts)
         };
-        let stands: Vec<bool> =
-            likely.iter().map(|(proposal, vote)| *vote != Vote::Ok || !excluded(proposal)).collect();
         let mut results = vec![Vote::Abstain; likely.len() + open.len()];
-        for (place, (proposal, vote)) in likely.iter().enumerate().filter(|(place, _)| stands[*place]) {
-            results[place] = *vote;
-            self.take(&[(proposal, *vote)], true);
+        let (mut back, mut rest) = (Vec::new(), Vec::new());
+        for (place, (proposal, vote)) in likely.iter().enumerate() {
+            // Of a transaction that has ended, or gone on to another attempt, only what was told counts: it excludes nobody, and is not prepared.
+            let dead = is_dead(&newest, proposal) || self.ended.contains_key(&proposal.transaction);
+            if *vote != Vote::Ok || dead || !excluded(proposal) {
+                results[place] = *vote;
+                back.extend((!dead).then_some((*proposal, *vote)));
+            } else {
+                rest.push((place, *proposal));
+            }
         }
-        let rest = likely.iter().map(|(proposal, _)| *proposal).enumerate().filter(|(place, _)| !stands[*place]);
-        let mut rest: Vec<(usize, &Proposal)> =
-            rest.chain(open.iter().enumerate().map(|(place, proposal)| (likely.len() + place, *proposal))).collect();
-        rest.sort_by_key(|(_, proposal)| (proposal.transaction, proposal.attempt));
+        back.into_iter().for_each(|(proposal, vote)| self.note(proposal, vote));
+        let open = open.iter().enumerate().map(|(place, proposal)| (likely.len() + place, *proposal));
+        rest.extend(open.filter(|(_, proposal)| !is_dead(&newest, proposal)));
+        rest.sort_by_key(|(_, proposal)| proposal.transaction);
         for (place, proposal) in rest {
             results[place] = self.prepare(now, proposal);
         }
@@ -274,6 +310,21 @@ impl Participant {
         self.ended.retain(|_, (at, _)| *at > through);
         self.read.forget(through);
     }
+}
+
+/// The newest attempt of each transaction.
+fn newest_of<'a>(proposals: impl Iterator<Item = &'a Proposal>) -> BTreeMap<TransactionId, u32> {
+    let mut newest = BTreeMap::new();
+    for proposal in proposals {
+        let known = newest.entry(proposal.transaction).or_insert(proposal.attempt);
+        *known = proposal.attempt.max(*known);
+    }
+    newest
+}
+
+/// Whether a newer attempt was opened: then this one will never commit.
+fn is_dead(newest: &BTreeMap<TransactionId, u32>, proposal: &Proposal) -> bool {
+    newest.get(&proposal.transaction).is_some_and(|newest| proposal.attempt < *newest)
 }
 
 /// What a transaction that may commit, or has, says against another one.
