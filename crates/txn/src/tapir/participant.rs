@@ -217,7 +217,7 @@ impl Participant {
 
     /// The group has said so of a transaction's newest attempt that it has said something of.
     fn note(&mut self, proposal: &Proposal, vote: Vote) {
-        let Some(known) = self.to_be_known(proposal, vote) else { return };
+        let Some(known) = self.unended(proposal, vote) else { return };
         let dead = known.newest.0 > proposal.attempt;
         let standing = known.prepared.as_ref().map(|standing| standing.attempt);
         match vote {
@@ -235,7 +235,7 @@ impl Participant {
         let mut answered = answered.to_vec();
         answered.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
         for (proposal, vote) in answered {
-            let Some(known) = self.to_be_known(proposal, vote) else { continue };
+            let Some(known) = self.unended(proposal, vote) else { continue };
             let standing = known.prepared.as_ref().map(|standing| standing.attempt);
             if vote == Vote::Ok && known.newest.0 == proposal.attempt && standing < Some(proposal.attempt) {
                 (known.prepared, known.sure) = (Some(proposal.clone()), false);
@@ -244,7 +244,7 @@ impl Participant {
     }
 
     /// Where something is to be noted of a transaction that has not ended; its newest attempt is at least this one.
-    fn to_be_known(&mut self, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
+    fn unended(&mut self, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
         if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.settled {
             return None;
         }
