@@ -395,18 +395,7 @@ impl Sessions {
         self.members().iter().for_each(|member| member.world().tell_reads());
         let holding: Vec<(Seat, TransactionId, Age)> = self.holding.lock().values().flatten().copied().collect();
         for (seat, transaction, age) in holding {
-            self.tell(
-                seat,
-                Request {
-                    transaction,
-                    age,
-                    id: 0,
-                    footing: None,
-                    ask: Ask::KeepAlive,
-                    planned: Vec::new(),
-                    blind: None,
-                },
-            );
+            self.tell(seat, Request::plain(transaction, age, 0, Ask::KeepAlive));
         }
     }
 

@@ -116,15 +116,7 @@ impl Desk {
         let mut state = self.state.lock();
         let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
         for ((_, seat), (transaction, age)) in holding {
-            let request = Request {
-                transaction,
-                age,
-                id: 0,
-                footing: None,
-                ask: Ask::KeepAlive,
-                planned: Vec::new(),
-                blind: None,
-            };
+            let request = Request::plain(transaction, age, 0, Ask::KeepAlive);
             state.wishes.push(Wish::Ask(seat, Box::new(request)));
         }
     }

@@ -54,6 +54,17 @@ fn another_timestamp_of_a_prepared_transaction_is_looked_at_anew() {
     assert_eq!(replica.prepare(now(), &first), Vote::Abstain, "which is the one that counts");
 }
 
+/// Replicas are asked so where a view has begun without the operation.
+#[test]
+fn who_asks_again_at_the_same_timestamp_is_looked_at_anew() {
+    let mut replica = replica(Guarantee::Serializable);
+    let asks = proposal(1, 20, vec![replica.see(&point("k"))], &["w"]);
+    assert_eq!(replica.prepare(now(), &asks), Vote::Ok);
+    commits(&mut replica, &proposal(2, 10, Vec::new(), &["k"]));
+    assert_eq!(replica.prepare(now(), &asks), Vote::Abort, "what was said before did not count");
+    assert_eq!(replica.prepared().count(), 0);
+}
+
 /// Trap A.2-15: what was aborted does not come to be prepared, whatever comes late.
 #[test]
 fn who_has_ended_is_not_prepared() {

@@ -163,15 +163,7 @@ impl World {
         let number = 1 << 40;
         let transaction = TransactionId { node: 1, incarnation: 1, number };
         let ask = Ask::Split { at: key.into(), shard: ShardId(1) };
-        let request = Request {
-            transaction,
-            age: Age { began_ns: 0, node: 1, number },
-            id: 1,
-            footing: None,
-            ask,
-            planned: Vec::new(),
-            blind: None,
-        };
+        let request = Request::plain(transaction, Age { began_ns: 0, node: 1, number }, 1, ask);
         let from = crate::member::address(self.members[node], shard);
         self.step(node, shard, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
         self.until(3 * S, |_| false);

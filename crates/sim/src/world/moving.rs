@@ -53,7 +53,7 @@ impl World {
         let (me, id) = (self.members[node], self.now());
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
-        let request = Request { transaction, age, id, footing: None, ask, planned: Vec::new(), blind: None };
+        let request = Request::plain(transaction, age, id, ask);
         let role = Role::Coordinator(NOBODY);
         let from = Address { incarnation: Incarnation(0), role, ..member::address(me, shard) };
         self.deliver(node, from, shard, Message::Ask(request));

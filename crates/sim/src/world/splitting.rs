@@ -55,15 +55,7 @@ impl World {
         let me = self.members[node];
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
-        let request = Request {
-            transaction,
-            age,
-            id: u64::from(shard.0),
-            footing: None,
-            ask: Ask::Split { at: key, shard },
-            planned: Vec::new(),
-            blind: None,
-        };
+        let request = Request::plain(transaction, age, u64::from(shard.0), Ask::Split { at: key, shard });
         let from =
             Address { incarnation: Incarnation(0), role: Role::Coordinator(NOBODY), ..member::address(me, parent) };
         self.step(node, parent, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));

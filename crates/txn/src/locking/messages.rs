@@ -57,6 +57,13 @@ pub struct Request {
     pub blind: Option<Blind>,
 }
 
+impl Request {
+    /// By an attempt that has locked nothing and was planned for nothing.
+    pub fn plain(transaction: TransactionId, age: Age, id: u64, ask: Ask) -> Request {
+        Request { transaction, age, id, footing: None, ask, planned: Vec::new(), blind: None }
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Ask {
