@@ -117,6 +117,12 @@ pub enum Rule {
     PhantomsPass,
     /// A transaction is prepared after it has ended (Trap A.2-15).
     EndedPrepares,
+    /// A transaction is prepared although somebody was told that it would not be any more (Trap A.2-12).
+    FencedPrepares,
+    /// Who recovers a transaction takes yeses to different attempts for one (Trap A.2-2).
+    AttemptsMixed,
+    /// What became of a transaction is told before a view has begun with the question: something may be undecided (Trap A.2-12).
+    ResolvedInItsView,
     /// A clock jumps while others hold bounds on it (cluster time).
     ClockJumpsAloud,
     /// A clock begins a life below what it has shown (cluster time).
@@ -199,8 +205,15 @@ impl Rule {
     ];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares` a schedule holds (`txn/tests/tapir.rs`).
-    pub const OF_PROPOSALS: [Rule; 4] =
-        [Rule::PreparedUnchecked, Rule::CommittedReadsFree, Rule::ReadsFromTheFuture, Rule::PhantomsPass];
+    pub const OF_PROPOSALS: [Rule; 7] = [
+        Rule::PreparedUnchecked,
+        Rule::CommittedReadsFree,
+        Rule::ReadsFromTheFuture,
+        Rule::PhantomsPass,
+        Rule::FencedPrepares,
+        Rule::AttemptsMixed,
+        Rule::ResolvedInItsView,
+    ];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
     pub const OF_CLOCKS: [Rule; 5] = [

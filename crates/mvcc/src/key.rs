@@ -184,7 +184,7 @@ impl KeyRange {
 }
 
 /// One key's new value; `None` deletes it (a tombstone).
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Write {
     /// The key.
     #[n(0)]

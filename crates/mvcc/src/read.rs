@@ -21,8 +21,17 @@ pub struct Chunk {
     pub rows: Vec<(Key, Value)>,
     /// When each of them was committed, in the same order.
     pub at: Vec<Timestamp>,
+    /// Keys whose newest version is a tombstone, with when they were deleted, as far as it stands anywhere; of what is not left to scan.
+    pub gone: Vec<(Key, Timestamp)>,
     /// What is left to scan; `None` when the range is exhausted. There may be something left although there are no rows.
     pub rest: Option<KeyRange>,
+}
+
+impl Chunk {
+    fn push(&mut self, key: Key, value: Value, at: Timestamp) {
+        self.rows.push((key, value));
+        self.at.push(at);
+    }
 }
 
 /// The newest version of a key at or below `at`, a tombstone included.
@@ -64,10 +73,14 @@ pub fn scan(
 ) -> Result<Chunk, StoreError> {
     if let Some(key) = range.as_point() {
         // What most statements ask for; what is young enough is found without the store.
-        let found = read(recent, store, space, key, at)?;
-        let live = found.and_then(|version| Some((version.at, version.value?)));
-        let (at, rows) = live.into_iter().map(|(at, value)| (at, (key.clone(), value))).unzip();
-        return Ok(Chunk { rows, at, rest: None });
+        let mut chunk = Chunk::default();
+        if let Some(Version { at, value }) = read(recent, store, space, key, at)? {
+            match value {
+                Some(value) => chunk.push(key.clone(), value, at),
+                None => chunk.gone.push((key.clone(), at)),
+            }
+        }
+        return Ok(chunk);
     }
     let limit_rows = limit_rows.max(1);
     let (young, young_rest) = recent.scan(range, at, reverse, limit_rows, limit_bytes);
@@ -84,14 +97,16 @@ pub fn scan(
         if !is_known(&key) {
             break;
         }
-        let Some(value) = version.value else { continue };
+        let Some(value) = version.value else {
+            chunk.gone.push((key, version.at));
+            continue;
+        };
         if chunk.rows.len() == limit_rows || (bytes >= limit_bytes && !chunk.rows.is_empty()) {
             chunk.rest = Some(range.from_key(&key, reverse));
             return Ok(chunk);
         }
         bytes += key.len() + value.len();
-        chunk.rows.push((key, value));
-        chunk.at.push(version.at);
+        chunk.push(key, value, version.at);
     }
     // The rests begin at different keys of the same range: the larger one holds all that is unknown.
     chunk.rest = match known {

@@ -112,6 +112,8 @@ fn message(said: &Said) -> String {
         Message::Change { view, last, record: all } => format!("Change to {view} from {last}: {}", record(all)),
         Message::StartView { view, record: all } => format!("StartView {view}: {}", record(all)),
         Message::Started { view } => format!("Started {view}"),
+        Message::Tell { id: of, op: what } => format!("Tell {}: {}", id(of), op(&Op::Inconsistent(*what))),
+        Message::Renew { view } => format!("Renew {view}"),
     }
 }
 
@@ -120,6 +122,7 @@ fn kept(kept: &Disk) -> String {
         Kept::Proposed { id: of, op: what, result: given } => {
             format!("{} {} {}", id(of), op(what), state(&State::Tentative(*given)))
         }
+        Kept::Told { id: of, op: what } => format!("{} {} final", id(of), op(&Op::Inconsistent(*what))),
         Kept::Finalized { id: of, result: given } => format!("{} {}", id(of), state(&State::Finalized(*given))),
         Kept::Left { view } => format!("that it has left for {view}"),
         Kept::Began { view, record: all } => format!("that {view} began: {}", record(all)),

@@ -430,6 +430,7 @@ impl Space {
             let mut kept = found.rows.iter().map(|(key, _)| !local::is(key));
             found.at.retain(|_| kept.next() == Some(true));
             found.rows.retain(|(key, _)| !local::is(key));
+            found.gone.retain(|(key, _)| !local::is(key));
         }
         if self.bounds.read().contains_range(range) { Ok(found) } else { Err(StoreError::Elsewhere) }
     }

@@ -118,6 +118,12 @@ pub enum Conflict {
         #[n(0)]
         table: u32,
     },
+    /// What it has read is another by now, or may be: somebody else has written it (optimistic protocols).
+    #[n(8)]
+    Overwritten,
+    /// No timestamp was found at which it fits among the others, however often it was proposed (optimistic protocols).
+    #[n(9)]
+    Contended,
 }
 
 /// What a session may conclude of a commit. `Aborted` is definite, `Unknown` is not.
@@ -180,6 +186,8 @@ impl fmt::Display for Conflict {
             Conflict::Expired => f.write_str("the transaction gave no sign of life for too long"),
             Conflict::Moved => f.write_str("keys of this transaction moved to another shard"),
             Conflict::SchemaChanged { .. } => f.write_str("the schema of a table changed"),
+            Conflict::Overwritten => f.write_str("another transaction has written what this one had read"),
+            Conflict::Contended => f.write_str("too many others want what this transaction wants"),
             Conflict::Late => f.write_str("the shards of this transaction took too long to agree on its timestamp"),
         }
     }

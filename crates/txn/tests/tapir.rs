@@ -1,6 +1,7 @@
 //! What a replica of TAPIR answers, schedule by schedule: those of the traps, and what they teach.
 
 use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::ShardId;
 use meridian_machine::planted::{Rule, plant};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
@@ -25,7 +26,7 @@ fn who(number: u64) -> TransactionId {
 /// A transaction that has read this, and writes these keys.
 fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Proposal {
     let writes = writes.iter().map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) }).collect();
-    Proposal { transaction: who(number), attempt: 0, at: at(nanos), reads, writes }
+    Proposal { transaction: who(number), attempt: 0, at: at(nanos), reads, writes, participants: vec![ShardId(0)] }
 }
 
 fn again(before: &Proposal, nanos: u64) -> Proposal {
@@ -142,7 +143,7 @@ fn a_likely_vote_that_contradicts_what_is_known_was_not_fast() {
     let mut replica = replica(Guarantee::Serializable);
     let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
     let (known, likely) = (proposal(1, 20, read(), &["k"]), proposal(2, 10, read(), &["k"]));
-    replica.sync(&[(&known, Vote::Ok)], &[]);
+    replica.sync(now(), &[(&known, Vote::Ok)], &[]);
     assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[]), [Vote::Retry(at(20))]);
     let reads = proposal(3, 30, Vec::new(), &["other"]);
     assert_eq!(replica.merge(now(), &[(&reads, Vote::Ok)], &[]), [Vote::Ok], "nothing contradicts that");
@@ -155,9 +156,9 @@ fn an_attempt_that_will_never_commit_excludes_nobody() {
     let first = proposal(2, 10, Vec::new(), &["k"]);
     let second = again(&first, 30);
     let reader = proposal(1, 20, vec![replica.see(&point("k"))], &["w"]);
-    replica.sync(&[(&first, Vote::Ok)], &[]);
+    replica.sync(now(), &[(&first, Vote::Ok)], &[]);
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[&second]), [Vote::Ok, Vote::Ok]);
-    replica.sync(&[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[]);
+    replica.sync(now(), &[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[]);
     assert!(replica.prepared().all(|standing| standing.transaction == who(1)), "nothing is left of it");
 }
 
@@ -178,8 +179,8 @@ fn what_a_view_that_was_bypassed_has_said_excludes_nobody() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let bypassed = proposal(1, 10, Vec::new(), &["k"]);
     let reader = proposal(2, 20, vec![replica.see(&point("k"))], &["k"]);
-    replica.sync(&[(&bypassed, Vote::Ok)], &[]);
-    replica.sync(&[], &[]); // The newest view has never heard of it.
+    replica.sync(now(), &[(&bypassed, Vote::Ok)], &[]);
+    replica.sync(now(), &[], &[]); // The newest view has never heard of it.
     assert_eq!(replica.prepared().count(), 1, "another shard may be committing it");
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[]), [Vote::Ok]);
 }
@@ -190,7 +191,7 @@ fn what_is_settled_does_not_come_back() {
     let old = proposal(1, 10, Vec::new(), &["k"]);
     commits(&mut replica, &old);
     replica.settle(at(20));
-    let installed = replica.sync(&[(&old, Vote::Ok)], &[&End::Commit(old.clone())]);
+    let installed = replica.sync(now(), &[(&old, Vote::Ok)], &[&End::Commit(old.clone())]);
     assert!(installed.is_empty(), "{installed:?}");
     assert_eq!(replica.prepared().count(), 0);
 }
@@ -201,9 +202,9 @@ fn what_is_prepared_stays_when_a_view_begins_without_it() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let prepared = proposal(1, 10, Vec::new(), &["k"]);
     replica.prepare(now(), &prepared);
-    replica.sync(&[], &[]);
+    replica.sync(now(), &[], &[]);
     assert_eq!(replica.prepared().count(), 1);
-    replica.sync(&[(&prepared, Vote::Abstain)], &[]);
+    replica.sync(now(), &[(&prepared, Vote::Abstain)], &[]);
     assert_eq!(replica.prepared().count(), 0, "unless the group has said otherwise");
 }
 

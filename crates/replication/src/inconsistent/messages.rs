@@ -129,6 +129,16 @@ pub enum Kept<I, C, R> {
         #[n(1)]
         record: Record<I, C, R>,
     },
+    /// An inconsistent operation was told and executed.
+    #[n(4)]
+    Told {
+        /// Which.
+        #[n(0)]
+        id: OpId,
+        /// What.
+        #[n(1)]
+        op: I,
+    },
 }
 
 /// What is said.
@@ -227,6 +237,24 @@ pub enum Message<I, C, R> {
     #[n(8)]
     Started {
         /// The view.
+        #[n(0)]
+        view: View,
+    },
+    /// A client tells every replica a fact: an inconsistent operation that is true whoever hears of it, and for which it does not wait. It is executed at once, and
+    /// not answered.
+    #[n(9)]
+    Tell {
+        /// Which operation.
+        #[n(0)]
+        id: OpId,
+        /// What it is.
+        #[n(1)]
+        op: I,
+    },
+    /// A client wants a view to begin: what is undecided in this one is to be decided.
+    #[n(10)]
+    Renew {
+        /// The one that it wants to end; whoever is in a later one does nothing.
         #[n(0)]
         view: View,
     },

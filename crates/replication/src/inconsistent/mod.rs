@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   inconsistent    Propose ─▶ all    Reply ◀─ f + 1            done; Finalize ─▶ all, who execute it        1 round trip
+//!                   … or a fact, which nobody waits for: Tell ─▶ all, who execute it
 //!   consensus       Propose ─▶ all    Reply ◀─ ⌈3f/2⌉ + 1 alike  done; Finalize ─▶ all                       1
 //!                   … or f + 1, not alike: the client decides, Finalize ─▶ all    Confirm ◀─ f + 1   done    2
 //!   view change     LeaveView ─▶ all   Change ─▶ the view's leader, who merges f + 1 or more   StartView ─▶ all

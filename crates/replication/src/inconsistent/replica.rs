@@ -125,6 +125,10 @@ impl<A: Application> Replica<A> {
                     entry.state = State::Finalized(result);
                 }
             }
+            Kept::Told { id, op } => {
+                let (op, state) = (Op::Inconsistent(op), State::Finalized(None));
+                self.record.insert(id, Entry { op, state, merged: None });
+            }
             Kept::Left { view } => self.view = view,
             Kept::Began { view, record } => {
                 (self.view, self.began) = (self.view.max(view), view);
@@ -277,6 +281,19 @@ impl<A: Application> Replica<A> {
         }
     }
 
+    fn on_tell(&mut self, now: Reading, id: OpId, op: A::Inconsistent, out: &mut Outbox<Self>) {
+        let known = self.record.get(&id);
+        if known.is_some_and(|entry| entry.state.is_final() || matches!(entry.op, Op::Consensus(_))) {
+            return;
+        }
+        let mut effects = Vec::new();
+        self.application.execute(now, id, &op, &mut effects);
+        effects.into_iter().for_each(|effect| out.act(effect));
+        step!("replica: writes down what it is told");
+        self.keep(Kept::Told { id, op: op.clone() }, out);
+        self.record.insert(id, Entry { op: Op::Inconsistent(op), state: State::Finalized(None), merged: None });
+    }
+
     fn go_on(&mut self, out: &mut Outbox<Self>) {
         while let Some((_, then)) = self.waiting.pop_front_if(|(position, _)| *position <= self.durable) {
             match then {
@@ -300,7 +317,9 @@ impl<A: Application> Machine for Replica<A> {
 
     fn on_message(&mut self, now: Reading, from: Address, message: MessageOf<A>, out: &mut Outbox<Self>) {
         match message {
-            Message::Propose { .. } | Message::Finalize { .. } if self.is_between_views() => {
+            Message::Propose { .. } | Message::Finalize { .. } | Message::Tell { .. } | Message::Renew { .. }
+                if self.is_between_views() =>
+            {
                 sometimes!("a replica between two views is silent");
             }
             Message::Propose { id, op, newest } => {
@@ -310,6 +329,12 @@ impl<A: Application> Machine for Replica<A> {
             Message::Finalize { id, result, newest } => {
                 self.ask_for_view(now, newest, out);
                 self.on_finalize(now, from, id, result, out);
+            }
+            Message::Tell { id, op } => self.on_tell(now, id, op, out),
+            Message::Renew { view } => {
+                if view >= self.began && !self.is_changing() {
+                    self.change_view(now, out);
+                }
             }
             _ if !self.config.replicas.contains(&from.node) || from.node == self.config.me => {}
             Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }

@@ -152,6 +152,10 @@ impl<A: Application> Replica<A> {
         }
         let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { gathered.len() };
         let Merged { mut record, likely, open } = merged::<A>(&records, self.enough.in_merge(counted));
+        let view = self.view;
+        for entry in record.values_mut() {
+            entry.merged.get_or_insert(view);
+        }
         let mut effects = Vec::new();
         self.application.sync(now, &record, &mut effects);
         let results = self.application.merge(now, &likely, &open, &mut effects);
@@ -162,11 +166,7 @@ impl<A: Application> Replica<A> {
         let undecided = likely.into_iter().map(|(id, op, _)| (id, op)).chain(open);
         for ((id, op), result) in undecided.zip(results) {
             let (op, state) = (Op::Consensus(op), State::Finalized(Some(result)));
-            record.insert(id, Entry { op, state, merged: None });
-        }
-        let view = self.view;
-        for entry in record.values_mut() {
-            entry.merged.get_or_insert(view);
+            record.insert(id, Entry { op, state, merged: Some(view) });
         }
         // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
         if records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks) {

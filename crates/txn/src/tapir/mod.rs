@@ -13,6 +13,9 @@
 //! |---|---|
 //! | `proposal` | what is asked, answered, and decided from answers? |
 //! | `participant` | what does a replica answer, and what does it keep? |
+//! | `site` | what does a coordinator want of its node? |
+//! | `coordinator` | what does a session do, from its first read to the outcome? |
+//! | `recovery` | what became of a transaction whose coordinator is gone? |
 //! | `highest` | up to when was a key read? |
 //!
 //! Invariants:
@@ -21,12 +24,20 @@
 //! 3. Ranges are validated, not only keys: nobody writes into what was read and was found empty (A.2-18).
 //! 4. Votes of different attempts of a transaction never count together, and a replica votes on the newest only (A.2-2).
 //! 5. Who has ended does not come to be prepared (A.2-15).
+//! 6. A transaction has committed exactly if every participant has said yes to the same attempt. Whoever wants to know asks them all, and hears what the coordinator
+//!    would; so nobody has to be elected to finish what somebody else began (A.2-12).
 //!
-//! Not yet here: the coordinator and its recovery; read-only transactions; checkpoints, by which what is settled goes up.
+//! Not yet here: read-only transactions at a snapshot; checkpoints, by which what is settled goes up.
 
+mod coordinator;
 mod highest;
 mod participant;
 mod proposal;
+mod recovery;
+mod site;
 
+pub use coordinator::Gateway;
 pub use participant::Participant;
-pub use proposal::{End, Guarantee, Proposal, Seen, Vote, decide};
+pub use proposal::{Answer, End, Guarantee, Proposal, Question, Seen, Standing, Vote, decide, stands};
+pub use recovery::recover;
+pub use site::{Found, Site};

@@ -3,11 +3,11 @@
 //! It holds in memory what was written and read above what is settled; at or below that every replica has the same, and nothing is proposed any more.
 
 use super::highest::Highest;
-use super::{End, Guarantee, Proposal, Seen, Vote};
+use super::{End, Guarantee, Proposal, Seen, Standing, Vote};
 use crate::TransactionId;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::sometimes;
+use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -24,6 +24,17 @@ struct Known {
     sure: bool,
     /// The newest attempt that was looked at, and what was said of it: reported to who recovers the transaction, whatever is prepared (Trap A.2-2).
     newest: (u32, Vote),
+    /// Since when, by the boot clock: nobody has said what became of it.
+    since_ns: u64,
+}
+
+/// Somebody asks what became of a transaction. No attempt is prepared any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fence {
+    /// It was heard of in this view.
+    Heard,
+    /// A view has begun with it: of what is known here of the transaction nothing is undecided.
+    Stands,
 }
 
 /// One replica's part of a shard's transactions.
@@ -32,6 +43,7 @@ pub struct Participant {
     guarantee: Guarantee,
     bounds: KeyRange,
     known: BTreeMap<TransactionId, Known>,
+    fences: BTreeMap<TransactionId, Fence>,
     /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp.
     ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
     /// The newest version of each key, if it is not settled.
@@ -52,6 +64,7 @@ impl Participant {
             guarantee,
             bounds,
             known: BTreeMap::new(),
+            fences: BTreeMap::new(),
             ended: BTreeMap::new(),
             written: BTreeMap::new(),
             read: Highest::default(),
@@ -96,6 +109,10 @@ impl Participant {
             sometimes!("a transaction is proposed that has ended");
             return if committed.is_some() && *at == proposal.at { Vote::Ok } else { Vote::Abort };
         }
+        if self.fences.contains_key(&proposal.transaction) && !broken(Rule::FencedPrepares) {
+            sometimes!("a transaction is proposed that is being recovered");
+            return Vote::Abort;
+        }
         if proposal.at <= self.settled {
             return Vote::Retry(self.settled); // Nothing is kept of it: nobody says any more what became of it.
         }
@@ -121,13 +138,42 @@ impl Participant {
         let vote = self.check(now, proposal);
         let newest = (proposal.attempt, vote);
         let known = match (vote, before) {
-            (Vote::Ok, _) => Known { prepared: Some(proposal.clone()), sure: false, newest },
+            (Vote::Ok, _) => Known { prepared: Some(proposal.clone()), sure: false, newest, since_ns: now.boot_ns },
             // What was prepared may yet be decided on, by who recovers it.
             (_, Some(before)) => Known { newest, ..before },
-            (_, None) => Known { prepared: None, sure: false, newest },
+            (_, None) => Known { prepared: None, sure: false, newest, since_ns: now.boot_ns },
         };
         self.known.insert(proposal.transaction, known);
         vote
+    }
+
+    /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now on.
+    pub fn resolve(&mut self, transaction: TransactionId) -> Standing {
+        match self.ended.get(&transaction) {
+            Some((_, Some(proposal))) => return Standing::Committed(proposal.clone()),
+            Some((_, None)) => return Standing::Aborted,
+            None => {}
+        }
+        let stands = *self.fences.entry(transaction).or_insert(Fence::Heard) == Fence::Stands;
+        if !stands && !broken(Rule::ResolvedInItsView) {
+            return Standing::Open;
+        }
+        let known = self.known.get(&transaction).filter(|known| known.sure);
+        known.and_then(|known| known.prepared.clone()).map_or(Standing::Never, Standing::Prepared)
+    }
+
+    /// A view begins with questions about these transactions.
+    pub fn fence(&mut self, transactions: impl IntoIterator<Item = TransactionId>) {
+        let open = |transaction: &TransactionId| !self.ended.contains_key(transaction);
+        let fences: Vec<_> = transactions.into_iter().filter(open).collect();
+        self.fences.extend(fences.into_iter().map(|transaction| (transaction, Fence::Stands)));
+    }
+
+    /// Transactions of which nobody has said for so long what became of them, and who takes part in each: their coordinators are gone, or what they said was lost.
+    pub fn overdue(&self, now: Reading, after_ns: u64) -> Vec<(TransactionId, Vec<ShardId>)> {
+        let late = |known: &&Known| known.since_ns.saturating_add(after_ns) <= now.boot_ns;
+        let late = self.known.values().filter(late).filter_map(|known| known.prepared.as_ref());
+        late.map(|proposal| (proposal.transaction, proposal.participants.clone())).collect()
     }
 
     /// What there is against a proposal.
@@ -185,6 +231,7 @@ impl Participant {
             End::Abort { transaction, at } => (*transaction, *at, None),
         };
         let known = self.known.remove(&transaction);
+        self.fences.remove(&transaction);
         if at <= self.settled && known.is_none() || self.ended.contains_key(&transaction) {
             return None;
         }
@@ -205,19 +252,21 @@ impl Participant {
 
     /// These are the group's: what was decided of proposals, and who has ended. What is prepared here and is not among them stays: another shard may be
     /// committing it (Trap A.2-10).
-    pub fn sync(&mut self, decided: &[(&Proposal, Vote)], ends: &[&End]) -> Vec<Installed> {
+    pub fn sync(&mut self, now: Reading, decided: &[(&Proposal, Vote)], ends: &[&End]) -> Vec<Installed> {
         // A view that began here may have been bypassed: only what is said now is the group's.
         self.known.values_mut().for_each(|known| known.sure = false);
+        // So did the questions that it began with.
+        self.fences.clear();
         let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
         for (proposal, vote) in decided.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
-            self.note(proposal, *vote);
+            self.note(now, proposal, *vote);
         }
         ends.iter().filter_map(|end| self.end(end)).collect()
     }
 
     /// The group has said so of a transaction's newest attempt that it has said something of.
-    fn note(&mut self, proposal: &Proposal, vote: Vote) {
-        let Some(known) = self.unended(proposal, vote) else { return };
+    fn note(&mut self, now: Reading, proposal: &Proposal, vote: Vote) {
+        let Some(known) = self.unended(now, proposal, vote) else { return };
         let dead = known.newest.0 > proposal.attempt;
         let standing = known.prepared.as_ref().map(|standing| standing.attempt);
         match vote {
@@ -231,11 +280,11 @@ impl Participant {
     }
 
     /// This replica has answered so, and nobody is known to have decided: that stands.
-    pub fn recall(&mut self, answered: &[(&Proposal, Vote)]) {
+    pub fn recall(&mut self, now: Reading, answered: &[(&Proposal, Vote)]) {
         let mut answered = answered.to_vec();
         answered.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
         for (proposal, vote) in answered {
-            let Some(known) = self.unended(proposal, vote) else { continue };
+            let Some(known) = self.unended(now, proposal, vote) else { continue };
             let standing = known.prepared.as_ref().map(|standing| standing.attempt);
             if vote == Vote::Ok && known.newest.0 == proposal.attempt && standing < Some(proposal.attempt) {
                 (known.prepared, known.sure) = (Some(proposal.clone()), false);
@@ -244,12 +293,14 @@ impl Participant {
     }
 
     /// Where something is to be noted of a transaction that has not ended; its newest attempt is at least this one.
-    fn unended(&mut self, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
+    fn unended(&mut self, now: Reading, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
         if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.settled {
             return None;
         }
         let newest = (proposal.attempt, vote);
-        let known = self.known.entry(proposal.transaction).or_insert(Known { prepared: None, sure: false, newest });
+        let since_ns = now.boot_ns;
+        let known = self.known.entry(proposal.transaction);
+        let known = known.or_insert(Known { prepared: None, sure: false, newest, since_ns });
         if known.newest.0 <= proposal.attempt {
             known.newest = newest;
         }
@@ -293,12 +344,18 @@ impl Participant {
                 rest.push((place, *proposal));
             }
         }
-        back.into_iter().for_each(|(proposal, vote)| self.note(proposal, vote));
+        back.into_iter().for_each(|(proposal, vote)| self.note(now, proposal, vote));
         let open = open.iter().enumerate().map(|(place, proposal)| (likely.len() + place, *proposal));
         rest.extend(open.filter(|(_, proposal)| !is_dead(&newest, proposal)));
         rest.sort_by_key(|(_, proposal)| proposal.transaction);
         for (place, proposal) in rest {
             results[place] = self.prepare(now, proposal);
+            // The view that is to begin says so.
+            if results[place] == Vote::Ok
+                && let Some(known) = self.known.get_mut(&proposal.transaction)
+            {
+                known.sure = known.prepared.as_ref().is_some_and(|standing| standing.attempt == proposal.attempt);
+            }
         }
         results
     }

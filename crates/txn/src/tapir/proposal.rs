@@ -2,6 +2,7 @@
 
 use crate::TransactionId;
 use meridian_clock::Timestamp;
+use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Write};
 use minicbor::{Decode, Encode};
 
@@ -18,7 +19,7 @@ pub enum Guarantee {
 }
 
 /// What a replica said was in a range.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Seen {
     /// The range: all of it, found or not (Trap A.2-18).
     #[n(0)]
@@ -40,7 +41,7 @@ impl Seen {
 }
 
 /// A transaction that is to be at a timestamp, as far as one shard is concerned (PREPARE).
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Proposal {
     /// Which.
     #[n(0)]
@@ -57,6 +58,51 @@ pub struct Proposal {
     /// What it writes here, by key, each once.
     #[n(4)]
     pub writes: Vec<Write>,
+    /// Every shard that takes part, this one included: whoever recovers it asks them.
+    #[n(5)]
+    pub participants: Vec<ShardId>,
+}
+
+/// What the replicas of a shard are asked, and answer together.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Question {
+    /// May it be prepared?
+    #[n(0)]
+    Prepare(#[n(0)] Proposal),
+    /// What is the group's of this transaction? From now on no attempt comes to be prepared that is not.
+    #[n(1)]
+    Resolve(#[n(0)] TransactionId),
+}
+
+/// What they answer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum Answer {
+    /// To who proposes.
+    #[n(0)]
+    Vote(#[n(0)] Vote),
+    /// To who recovers.
+    #[n(1)]
+    Stands(#[n(0)] Standing),
+}
+
+/// How a transaction stands in a shard. All but `Open` stand for ever: whoever asks, however often, hears the same, until it has ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum Standing {
+    /// That is not known before a view has begun with the question.
+    #[n(0)]
+    Open,
+    /// It has committed.
+    #[n(1)]
+    Committed(#[n(0)] Proposal),
+    /// It was aborted.
+    #[n(2)]
+    Aborted,
+    /// The group has said yes to this attempt, and does not to any other.
+    #[n(3)]
+    Prepared(#[n(0)] Proposal),
+    /// The group has said yes to none that counts, and does not any more.
+    #[n(4)]
+    Never,
 }
 
 /// What a replica thinks of a proposal (TAPIR-OCC-CHECK, with the mends of Trap A.2-20).
@@ -105,5 +151,16 @@ pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> V
         _ if many(Vote::Abstain) >= quorum => Vote::Abstain,
         Some(above) => Vote::Retry(above),
         None => Vote::Abstain,
+    }
+}
+
+/// What a shard answers to who recovers a transaction. What has ended is a fact, whoever says it; the rest is said by everybody in a view, or is not known yet.
+pub fn stands<'a>(answers: impl IntoIterator<Item = &'a Standing>) -> Standing {
+    let answers: Vec<&Standing> = answers.into_iter().collect();
+    let ended = |answer: &&&Standing| matches!(answer, Standing::Committed(_) | Standing::Aborted);
+    match answers.iter().find(ended).or(answers.first()) {
+        Some(ended @ (Standing::Committed(_) | Standing::Aborted)) => (*ended).clone(),
+        Some(first) if answers.iter().all(|answer| *answer == *first) => (*first).clone(),
+        _ => Standing::Open,
     }
 }

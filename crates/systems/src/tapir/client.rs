@@ -1,0 +1,152 @@
+//! What a session asks of a shard: an operation of inconsistent replication, until its result is known (TOCS'18 §3.1).
+
+use super::Message;
+use futures::future::{Either, select};
+use futures::stream::{FuturesUnordered, StreamExt};
+use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
+use meridian_replication::Unordered;
+use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
+use meridian_txn::tapir::{Answer, End, Question, Standing, Vote, decide, stands};
+use std::pin::pin;
+
+/// After so long replicas that have not answered are asked again.
+const TRY_NS: u64 = 200_000_000;
+/// Where enough have answered the rest is waited for as long as those took, and at least so long.
+const SHORTEST_WAIT_NS: u64 = 2_000_000;
+/// Where nobody can be asked, nobody is for so long.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// How a session speaks to replicas.
+pub trait Wire: Send + Sync {
+    /// The boot clock.
+    fn boot_ns(&self) -> u64;
+    /// The node and its life.
+    fn here(&self) -> (NodeId, Incarnation);
+    /// A number that nobody else of this life has.
+    fn new_number(&self) -> u64;
+    /// A shard's replicas.
+    fn replicas(&self, shard: ShardId) -> Vec<NodeId>;
+    /// Says something about an operation to a replica, and waits for what it says of that until the boot clock reaches `until`; `None` if nothing came, or the node cannot be
+    /// reached.
+    fn ask(
+        &self,
+        to: (ShardId, NodeId),
+        id: OpId,
+        message: Message,
+        until: u64,
+    ) -> impl Future<Output = Option<Message>> + Send;
+    /// Says something to a replica; whatever it answers is not waited for.
+    fn tell(&self, to: (ShardId, NodeId), message: Message);
+    /// Waits until the boot clock reaches `until`.
+    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// What a shard answers, from what enough of its replicas have.
+fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
+    if let [known] = answers[..] {
+        return known.clone();
+    }
+    match question {
+        Question::Prepare(_) => {
+            let vote = |answer: &&Answer| if let Answer::Vote(vote) = answer { Some(*vote) } else { None };
+            let votes: Vec<Vote> = answers.iter().filter_map(vote).collect();
+            Answer::Vote(decide(&votes, quorum))
+        }
+        Question::Resolve(_) => {
+            let standing =
+                |answer: &&'_ Answer| if let Answer::Stands(standing) = answer { Some(standing.clone()) } else { None };
+            let standings: Vec<_> = answers.iter().filter_map(standing).collect();
+            Answer::Stands(stands(&standings))
+        }
+    }
+}
+
+/// Asks a shard, until there is a result that survives whatever happens, or the boot clock reaches `until`.
+pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, until: u64) -> Option<Answer> {
+    let replicas = wire.replicas(shard);
+    let enough = Unordered::of(replicas.len())?;
+    let (node, incarnation) = wire.here();
+    let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+    let mut heard: Invocation<Answer> = Invocation::new(enough);
+    let mut tells: Option<Answer> = None;
+    while wire.boot_ns() < until {
+        let began_ns = wire.boot_ns();
+        let round_ends = until.min(began_ns + TRY_NS);
+        let mut asked = FuturesUnordered::new();
+        let newest = heard.view();
+        let propose = |node: NodeId| {
+            let message = Said::Propose { id, op: Op::Consensus(question.clone()), newest };
+            async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
+        };
+        let finalize = |node: NodeId, result: Answer, newest| {
+            let message = Said::Finalize { id, result: Some(result), newest };
+            async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
+        };
+        match &tells {
+            None => heard.lacks(&replicas).into_iter().for_each(|node| asked.push(Either::Left(propose(node)))),
+            Some(result) => {
+                replicas.iter().for_each(|node| asked.push(Either::Right(finalize(*node, result.clone(), newest))));
+            }
+        }
+        let (mut enough_ns, mut decides) = (None, false);
+        loop {
+            let patience_ends = match enough_ns {
+                Some(after_ns) => began_ns + 2 * after_ns + SHORTEST_WAIT_NS,
+                None => round_ends,
+            };
+            let next = match select(asked.next(), pin!(wire.pause(patience_ends.min(round_ends)))).await {
+                Either::Left((Some(answer), _)) => answer,
+                Either::Left((None, _)) => break,
+                Either::Right(_) => {
+                    decides = true;
+                    break;
+                }
+            };
+            match next {
+                (node, Some(Said::Reply { view, state, .. })) => heard.on_reply(node, view, state),
+                (node, Some(Said::Confirm { view, .. })) => heard.on_confirm(node, view),
+                (node, Some(Said::Missing { .. })) => {
+                    sometimes!("a replica has not heard of what is decided");
+                    asked.push(Either::Left(propose(node)));
+                }
+                _ => {}
+            }
+            if let Some(result) = heard.settled().or(heard.fast()) {
+                if *result == Answer::Stands(Standing::Open) {
+                    let view = heard.view();
+                    replicas.iter().for_each(|node| wire.tell((shard, *node), Said::Renew { view }));
+                }
+                return Some(result.clone());
+            }
+            if tells.is_none() && heard.is_slow() && heard.answers().is_some() {
+                decides = true;
+                break;
+            }
+            if enough_ns.is_none() && heard.answers().is_some() {
+                enough_ns = Some(wire.boot_ns() - began_ns);
+            }
+        }
+        if tells.is_none()
+            && let Some(answers) = heard.answers()
+        {
+            sometimes!("an operation takes the slow path");
+            let answer = common(question, answers, enough.quorum());
+            tells = Some(heard.decide(answer).clone());
+            continue;
+        }
+        drop(asked);
+        if !decides {
+            wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await; // Nobody is left to be heard in this round.
+        }
+    }
+    None
+}
+
+/// Tells all replicas of a shard how a transaction ended. Who does not hear it has it prepared still, and somebody finds out.
+pub fn tell<W: Wire>(wire: &W, shard: ShardId, end: &End) {
+    let (node, incarnation) = wire.here();
+    let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+    for node in wire.replicas(shard) {
+        wire.tell((shard, node), Said::Tell { id, op: end.clone() });
+    }
+}

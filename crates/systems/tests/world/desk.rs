@@ -1,0 +1,268 @@
+//! A node as its sessions see it: what they ask for is left on a desk, and the world takes it from there.
+
+use super::{KEYS, MS, SHARDS, answers};
+use futures::channel::oneshot;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key as Name, KeyRange, Value, Write};
+use meridian_replication::inconsistent::OpId;
+use meridian_systems::tapir::{Message, Wire, invoke, tell};
+use meridian_txn::Failure;
+use meridian_txn::tapir::{Answer, End, Found, Question, Site};
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An operation and who is asked about it, or a pause.
+pub type Key = (u64, NodeId);
+
+pub enum Wish {
+    Say((ShardId, NodeId), Message),
+    Alarm(u64, Key),
+}
+
+pub fn node(at: usize) -> NodeId {
+    NodeId(at as u32 + 1)
+}
+
+pub fn replica_of(shard: ShardId, node: NodeId) -> Address {
+    Address::replica(node, DatabaseId(1), shard)
+}
+
+pub fn shard_of(address: Address) -> usize {
+    address.shard.0 as usize
+}
+
+/// Half of the keys each.
+pub fn bounds(shard: usize) -> KeyRange {
+    let middle = Name::from(&[b'a' + KEYS / 2][..]);
+    let (first, second) = KeyRange::all().cut(&middle);
+    if shard == 0 { first } else { second }
+}
+
+type Store = BTreeMap<Name, BTreeMap<Timestamp, Option<Value>>>;
+
+/// What replicas have installed, and which nodes live.
+pub struct Shared {
+    stores: Vec<Option<Store>>,
+    rng: ChaCha8Rng,
+}
+
+impl Shared {
+    pub fn new(nodes: usize, seed: u64) -> Shared {
+        Shared { stores: vec![None; nodes], rng: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    pub fn begin(&mut self, node: usize) {
+        self.stores[node] = Some(Store::new());
+    }
+
+    pub fn end(&mut self, node: usize) {
+        self.stores[node] = None;
+    }
+
+    pub fn install(&mut self, node: usize, at: Timestamp, writes: Vec<Write>) {
+        let Some(store) = &mut self.stores[node] else { return };
+        for Write { key, value } in writes {
+            store.entry(key).or_default().insert(at, value);
+        }
+    }
+
+    /// What a node has of a key at a timestamp.
+    pub fn version(&self, node: usize, key: &Name, at: Timestamp) -> Option<Option<Value>> {
+        self.stores[node].as_ref()?.get(key)?.get(&at).cloned()
+    }
+
+    fn find(&self, node: usize, range: &KeyRange, reverse: bool, limit: usize) -> Option<Chunk> {
+        let store = self.stores[node].as_ref()?;
+        let newest = store.iter().filter(|(key, _)| range.contains(key));
+        let newest = newest.filter_map(|(key, versions)| Some((key, versions.last_key_value()?)));
+        let mut all: Vec<_> = newest.collect();
+        if reverse {
+            all.reverse();
+        }
+        let mut chunk = Chunk::default();
+        for (key, (at, value)) in all {
+            if chunk.rows.len() == limit {
+                chunk.rest = Some(range.from_key(key, reverse));
+                break;
+            }
+            match value {
+                Some(value) => {
+                    chunk.rows.push((key.clone(), value.clone()));
+                    chunk.at.push(*at);
+                }
+                None => chunk.gone.push((key.clone(), *at)),
+            }
+        }
+        Some(chunk)
+    }
+}
+
+struct State {
+    now: Reading,
+    numbers: u64,
+    waiting: BTreeMap<Key, oneshot::Sender<Message>>,
+    wishes: Vec<Wish>,
+}
+
+/// One life of a node.
+pub struct Desk {
+    me: usize,
+    life: u32,
+    shared: Arc<Mutex<Shared>>,
+    state: Mutex<State>,
+}
+
+impl Desk {
+    pub fn new(me: usize, life: u32, shared: Arc<Mutex<Shared>>) -> Desk {
+        let now = Reading::at(0, meridian_clock::Interval::around(0, 0));
+        let state = State { now, numbers: 0, waiting: BTreeMap::new(), wishes: Vec::new() };
+        Desk { me, life, shared, state: Mutex::new(state) }
+    }
+
+    pub fn set(&self, now: Reading) {
+        self.state.lock().now = now;
+    }
+
+    pub fn wishes(&self) -> Vec<Wish> {
+        std::mem::take(&mut self.state.lock().wishes)
+    }
+
+    pub fn hear(&self, from: NodeId, said: Message) {
+        let Some(id) = answers(&said) else { return };
+        if let Some(sender) = self.state.lock().waiting.remove(&(id.number, from)) {
+            let _ = sender.send(said); // Who has gone does not mind.
+        }
+    }
+
+    pub fn alarm(&self, key: Key) {
+        self.state.lock().waiting.remove(&key);
+    }
+
+    fn number(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.numbers += 1;
+        state.numbers
+    }
+
+    fn wait(&self, key: Key, until: u64) -> oneshot::Receiver<Message> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        state.waiting.insert(key, sender);
+        state.wishes.push(Wish::Alarm(until, key));
+        receiver
+    }
+
+    fn nodes(&self) -> usize {
+        self.shared.lock().stores.len()
+    }
+
+    fn say(&self, to: (ShardId, NodeId), message: Message) {
+        self.state.lock().wishes.push(Wish::Say(to, message));
+    }
+}
+
+impl Wire for Desk {
+    fn boot_ns(&self) -> u64 {
+        self.state.lock().now.boot_ns
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        (node(self.me), Incarnation(self.life))
+    }
+
+    fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    fn replicas(&self, _: ShardId) -> Vec<NodeId> {
+        (0..self.nodes()).map(node).collect()
+    }
+
+    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, until: u64) -> Option<Message> {
+        let answer = self.wait((id.number, to.1), until);
+        self.say(to, message);
+        answer.await.ok()
+    }
+
+    fn tell(&self, to: (ShardId, NodeId), message: Message) {
+        self.say(to, message);
+    }
+
+    async fn pause(&self, until: u64) {
+        let key = (self.number(), NodeId(0));
+        let _ = self.wait(key, until).await;
+    }
+}
+
+impl Site for Desk {
+    fn now(&self) -> Reading {
+        self.state.lock().now
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        Wire::here(self)
+    }
+
+    fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    fn draw(&self) -> f64 {
+        self.shared.lock().rng.random_range(0.0..1.0)
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    fn route(&self, key: &Name) -> (ShardId, KeyRange) {
+        let shard = (0..SHARDS).find(|shard| bounds(*shard).contains(key)).expect("some shard has it");
+        (ShardId(shard as u32), bounds(shard))
+    }
+
+    fn route_below(&self, end: Option<&Name>) -> (ShardId, KeyRange) {
+        let below = |shard: &usize| end.is_none_or(|end| bounds(*shard).start < *end);
+        let shard = (0..SHARDS).rev().find(below).unwrap_or(0);
+        (ShardId(shard as u32), bounds(shard))
+    }
+
+    async fn read(
+        &self,
+        _: ShardId,
+        range: &KeyRange,
+        (reverse, limit): (bool, usize),
+        fresh: bool,
+        until: u64,
+    ) -> Option<Result<Found, Failure>> {
+        while self.boot_ns() < until {
+            let (asked, after) = {
+                let mut shared = self.shared.lock();
+                let nodes = shared.stores.len();
+                let elsewhere = fresh || shared.rng.random_range(0..4) == 0;
+                let asked = if elsewhere { shared.rng.random_range(0..nodes) } else { self.me };
+                (asked, shared.rng.random_range(0..2 * MS))
+            };
+            Wire::pause(self, self.boot_ns() + after).await;
+            if let Some(chunk) = self.shared.lock().find(asked, range, reverse, limit) {
+                return Some(Ok(Found { chunk, through: Timestamp::ZERO }));
+            }
+        }
+        None
+    }
+
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {
+        invoke(self, shard, &question, until).await
+    }
+
+    fn tell(&self, shard: ShardId, end: End) {
+        tell(self, shard, &end);
+    }
+
+    async fn pause(&self, until: u64) {
+        Wire::pause(self, until).await;
+    }
+}

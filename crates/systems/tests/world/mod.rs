@@ -1,0 +1,741 @@
+//! Nodes with a replica of each shard, sessions on them, and what lies between.
+
+mod desk;
+
+use desk::{Desk, Key as Waits, Shared, Wish, node, replica_of, shard_of};
+use futures::future::BoxFuture;
+use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId};
+use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_replication::inconsistent::{Config, Message as Said, Op, Timer};
+use meridian_systems::tapir::{Effect, Kept, Message, Replica, Shard};
+use meridian_txn::tapir::{End, Gateway, Guarantee, Proposal, Question, recover};
+use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt, Transaction, TransactionId};
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+pub const MS: u64 = 1_000_000;
+/// Faults end then, and everybody is to be answered by the end.
+const FAULTS_END: u64 = 3_000 * MS;
+const END: u64 = 40_000 * MS;
+pub const BEGINNING: u64 = 1_000_000 * MS;
+pub const KEYS: u8 = 6;
+pub const SHARDS: usize = 2;
+/// So many transactions each client begins.
+const EACH: u32 = 20;
+/// Whoever is prepared for so long is recovered.
+const OVERDUE: u64 = 400 * MS;
+
+enum Event {
+    Deliver {
+        to: Address,
+        from: Address,
+        said: Message,
+    },
+    Synced {
+        home: usize,
+        life: u32,
+        through: Position,
+    },
+    Timer {
+        home: usize,
+        life: u32,
+        timer: Timer,
+        armed: u64,
+    },
+    /// Who waits on a desk is let go of.
+    Alarm {
+        node: usize,
+        life: u32,
+        key: Waits,
+    },
+    /// A client begins a transaction, or its node looks for who is overdue.
+    Begin {
+        client: usize,
+    },
+    Look {
+        node: usize,
+        life: u32,
+    },
+    /// A session goes away in the middle of whatever it does.
+    Leave {
+        client: usize,
+        number: u32,
+    },
+    Crash {
+        node: usize,
+    },
+    Restart {
+        node: usize,
+    },
+    ChangeView {
+        home: usize,
+    },
+}
+
+/// A replica.
+#[derive(Default)]
+struct Home {
+    replica: Option<Replica>,
+    out: Outbox<Replica>,
+    disk: Vec<Kept>,
+    writing: Vec<(Position, Kept)>,
+    timers: BTreeMap<Timer, u64>,
+}
+
+struct Node {
+    life: u32,
+    /// Its clock is so far from true time.
+    skew: i64,
+    desk: Option<Arc<Desk>>,
+    gateway: Option<Arc<Gateway<Desk>>>,
+    recovering: BTreeSet<TransactionId>,
+}
+
+/// What a client saw of a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    reads: Vec<(Key, Option<Value>)>,
+    began: u64,
+    told: u64,
+    outcome: Option<Outcome>,
+}
+
+struct Client {
+    node: usize,
+    number: u32,
+    seen: Arc<Mutex<Told>>,
+    task: Option<u64>,
+}
+
+struct Task {
+    node: usize,
+    life: u32,
+    client: Option<usize>,
+    recovers: Option<TransactionId>,
+    future: BoxFuture<'static, ()>,
+}
+
+struct Ready {
+    task: u64,
+    queue: Arc<Mutex<VecDeque<u64>>>,
+}
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.queue.lock().push_back(self.task);
+    }
+}
+
+/// What came of a world.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    pub committed: usize,
+    pub aborted: usize,
+    pub unknown: usize,
+    pub recovered: usize,
+    /// Committed in more than one shard.
+    pub of_many: usize,
+}
+
+impl Outcomes {
+    pub fn add(&mut self, other: &Outcomes) {
+        self.committed += other.committed;
+        self.aborted += other.aborted;
+        self.unknown += other.unknown;
+        self.recovered += other.recovered;
+        self.of_many += other.of_many;
+    }
+}
+
+pub struct World {
+    guarantee: Guarantee,
+    half_width: u64,
+    now: u64,
+    rng: ChaCha8Rng,
+    events: BTreeMap<(u64, u64), Event>,
+    counter: u64,
+    nodes: Vec<Node>,
+    /// By shard and node.
+    homes: Vec<Home>,
+    shared: Arc<Mutex<Shared>>,
+    clients: Vec<Client>,
+    tasks: BTreeMap<u64, Task>,
+    ready: Arc<Mutex<VecDeque<u64>>>,
+    told: Vec<Told>,
+    outcomes: Outcomes,
+}
+
+fn key(number: u8) -> Key {
+    Key::from(&[b'a' + number][..])
+}
+
+/// What a client does: reads some, writes some, and commits.
+async fn transact(
+    gateway: Arc<Gateway<Desk>>,
+    (gets, scans, writes): (Vec<u8>, Vec<(u8, u8)>, Vec<(u8, Option<Value>)>),
+    seen: Arc<Mutex<Told>>,
+) {
+    let mode = if writes.is_empty() { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
+    let Ok(mut transaction) = gateway.begin(Begin { mode, age: None }).await else { return };
+    for number in gets {
+        let key = key(number);
+        match transaction.get(&key, Lock::Shared).await {
+            Ok(value) => seen.lock().reads.push((key, value)),
+            Err(_) => return,
+        }
+    }
+    for (first, many) in scans {
+        let range = KeyRange { start: key(first), end: Some(key(first + many)) };
+        if look(&mut *transaction, range, (first, many), &seen).await.is_none() {
+            return;
+        }
+    }
+    for (number, value) in writes {
+        transaction.put(key(number), value).expect("it writes little");
+    }
+    let outcome = transaction.commit().await;
+    seen.lock().outcome = Some(outcome);
+}
+
+async fn look(
+    transaction: &mut dyn Transaction,
+    range: KeyRange,
+    (first, many): (u8, u8),
+    seen: &Mutex<Told>,
+) -> Option<()> {
+    let (mut rest, mut rows) = (Some(range), BTreeMap::new());
+    while let Some(range) = rest {
+        let found = transaction.scan(&range, Lock::Shared, first % 2 == 0, 2).await.ok()?;
+        rows.extend(found.rows);
+        rest = found.rest;
+    }
+    let keys = (first..first + many).map(key);
+    seen.lock().reads.extend(keys.map(|key| (key.clone(), rows.get(&key).cloned())));
+    Some(())
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let nodes = if rng.random_bool(0.7) { 3 } else { 5 };
+        let guarantee = if seed.is_multiple_of(2) { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
+        let half_width = rng.random_range(MS..30 * MS);
+        let half = half_width as i64;
+        let shared = Arc::new(Mutex::new(Shared::new(nodes, rng.random())));
+        let mut world = World {
+            guarantee,
+            half_width,
+            now: BEGINNING,
+            events: BTreeMap::new(),
+            counter: 0,
+            nodes: (0..nodes)
+                .map(|_| Node {
+                    life: 0,
+                    skew: rng.random_range(-half..=half),
+                    desk: None,
+                    gateway: None,
+                    recovering: BTreeSet::new(),
+                })
+                .collect(),
+            homes: (0..nodes * SHARDS).map(|_| Home::default()).collect(),
+            shared,
+            clients: Vec::new(),
+            tasks: BTreeMap::new(),
+            ready: Arc::default(),
+            told: Vec::new(),
+            outcomes: Outcomes::default(),
+            rng,
+        };
+        (0..nodes).for_each(|node| world.boot(node));
+        for client in 0..world.rng.random_range(3..7) {
+            world.clients.push(Client { node: client % nodes, number: 0, seen: Arc::default(), task: None });
+            let after = world.rng.random_range(0..20 * MS);
+            world.push(after, Event::Begin { client });
+        }
+        for _ in 0..world.rng.random_range(0..6) {
+            let (after, node) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..nodes));
+            world.push(after, Event::Crash { node });
+        }
+        for _ in 0..world.rng.random_range(0..8) {
+            let (after, home) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..nodes * SHARDS));
+            world.push(after, Event::ChangeView { home });
+        }
+        world
+    }
+
+    fn push_at(&mut self, at: u64, event: Event) {
+        self.counter += 1;
+        self.events.insert((at, self.counter), event);
+    }
+
+    fn push(&mut self, after: u64, event: Event) {
+        self.push_at(self.now + after, event);
+    }
+
+    fn faulty(&self) -> bool {
+        self.now < BEGINNING + FAULTS_END
+    }
+
+    fn home(&self, shard: usize, node: usize) -> usize {
+        shard * self.nodes.len() + node
+    }
+
+    fn node_of(&self, home: usize) -> usize {
+        home % self.nodes.len()
+    }
+
+    fn address(&self, home: usize) -> Address {
+        replica_of(ShardId((home / self.nodes.len()) as u32), node(self.node_of(home)))
+    }
+
+    fn reading(&self, node: usize) -> Reading {
+        let nanos = self.now.saturating_add_signed(self.nodes[node].skew);
+        Reading::at(self.now, Interval::around(nanos, self.half_width))
+    }
+
+    fn boot(&mut self, at: usize) {
+        let there = &mut self.nodes[at];
+        there.life += 1;
+        there.recovering.clear();
+        let life = there.life;
+        let desk = Arc::new(Desk::new(at, life, Arc::clone(&self.shared)));
+        desk.set(self.reading(at));
+        let gateway = Arc::new(Gateway::new(Arc::clone(&desk), self.guarantee));
+        (self.nodes[at].desk, self.nodes[at].gateway) = (Some(desk), Some(gateway));
+        self.shared.lock().begin(at);
+        for shard in 0..SHARDS {
+            let home = self.home(shard, at);
+            let (replicas, bounds) = ((0..self.nodes.len()).map(node).collect(), desk::bounds(shard));
+            let address = self.address(home);
+            let (me, database, shard) = (node(at), address.database, address.shard);
+            let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
+            let config = Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns };
+            let (now, shard) = (self.reading(at), Shard::new(self.guarantee, bounds));
+            let there = &mut self.homes[home];
+            (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
+            there.replica = Replica::new(config, shard, there.disk.clone(), now, &mut there.out);
+            self.perform(home);
+        }
+        let after = self.rng.random_range(50 * MS..150 * MS);
+        self.push(after, Event::Look { node: at, life });
+    }
+
+    fn step(&mut self, home: usize, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
+        let now = self.reading(self.node_of(home));
+        let there = &mut self.homes[home];
+        let Some(replica) = &mut there.replica else { return };
+        step(replica, now, &mut there.out);
+        self.perform(home);
+    }
+
+    fn perform(&mut self, home: usize) {
+        let effects: Vec<_> = self.homes[home].out.drain().collect();
+        let (life, mut through) = (self.nodes[self.node_of(home)].life, None);
+        let from = self.address(home);
+        for effect in effects {
+            match effect {
+                Do::Send { to, message } | Do::SendBefore { to, message, .. } => self.send(from, to, message),
+                Do::Arm { timer, at } => {
+                    self.homes[home].timers.insert(timer, at);
+                    self.push_at(at.max(self.now), Event::Timer { home, life, timer, armed: at });
+                }
+                Do::Disarm { timer } => drop(self.homes[home].timers.remove(&timer)),
+                Do::Persist { position, record } => {
+                    self.homes[home].writing.push((position, record));
+                    through = Some(position);
+                }
+                Do::Do(Effect::Install { at, writes }) => {
+                    let node = self.node_of(home);
+                    self.shared.lock().install(node, at, writes);
+                }
+            }
+        }
+        if let Some(through) = through {
+            let after = self.rng.random_range(0..10 * MS);
+            self.push(after, Event::Synced { home, life, through });
+        }
+    }
+
+    fn send(&mut self, from: Address, to: Address, said: Message) {
+        if from.node == to.node {
+            return self.push(0, Event::Deliver { to, from, said });
+        }
+        let copies = match self.rng.random_range(0..100) {
+            0..6 if self.faulty() => 0,
+            6..12 if self.faulty() => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let slow = self.faulty() && self.rng.random_range(0..12) == 0;
+            let after = self.rng.random_range(MS / 2..if slow { 300 * MS } else { 3 * MS });
+            self.push(after, Event::Deliver { to, from, said: said.clone() });
+        }
+    }
+
+    fn begin(&mut self, at: usize) {
+        if self.clients[at].number == EACH || self.clients[at].task.is_some() {
+            return;
+        }
+        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].desk.is_some()).collect();
+        let own = self.clients[at].node;
+        let node = if living.contains(&own) || living.is_empty() {
+            own
+        } else {
+            living[self.rng.random_range(0..living.len())]
+        };
+        let Some(gateway) = self.nodes[node].gateway.clone() else {
+            return self.push(20 * MS, Event::Begin { client: at });
+        };
+        let (mut gets, mut scans, mut writes) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for _ in 0..self.rng.random_range(0..3) {
+            let (first, many) = (self.rng.random_range(0..KEYS), self.rng.random_range(1..4));
+            match self.rng.random_bool(0.7) {
+                true => gets.push(first),
+                false => scans.push((first, many)),
+            }
+        }
+        let client = &mut self.clients[at];
+        client.number += 1;
+        let number = client.number;
+        let least = u8::from(gets.is_empty() && scans.is_empty());
+        for _ in 0..self.rng.random_range(least..3) {
+            let value = self.rng.random_bool(0.8).then(|| Value::from(format!("{at}.{number}").as_str()));
+            writes.insert(self.rng.random_range(0..KEYS), value);
+        }
+        let seen = Arc::new(Mutex::new(Told { began: self.now, ..Told::default() }));
+        self.clients[at].seen = Arc::clone(&seen);
+        let future = Box::pin(transact(gateway, (gets, scans, writes.into_iter().collect()), seen));
+        let life = self.nodes[node].life;
+        self.clients[at].task = Some(self.counter + 1);
+        if self.faulty() && self.rng.random_range(0..20) == 0 {
+            let after = self.rng.random_range(0..15 * MS);
+            self.push(after, Event::Leave { client: at, number });
+            self.clients[at].task = Some(self.counter + 1);
+        }
+        self.spawn(Task { node, life, client: Some(at), recovers: None, future });
+    }
+
+    fn spawn(&mut self, task: Task) {
+        self.counter += 1;
+        let id = self.counter;
+        self.tasks.insert(id, task);
+        self.poll(id);
+    }
+
+    fn poll(&mut self, id: u64) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let (node, life) = (task.node, task.life);
+        if let Some(desk) = self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life) {
+            desk.set(self.reading(node));
+        }
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let waker = Waker::from(Arc::new(Ready { task: id, queue: Arc::clone(&self.ready) }));
+        if task.future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
+            let Task { client, recovers, .. } = self.tasks.remove(&id).expect("just polled");
+            if let Some(transaction) = recovers {
+                self.nodes[node].recovering.remove(&transaction);
+                self.outcomes.recovered += 1;
+            }
+            if let Some(client) = client {
+                self.ended(client);
+            }
+        }
+        self.grant(node);
+    }
+
+    /// A client's transaction is over, as far as it heard.
+    fn ended(&mut self, client: usize) {
+        let mut seen = std::mem::take(&mut *self.clients[client].seen.lock());
+        seen.told = self.now;
+        self.told.push(seen);
+        self.clients[client].task = None;
+        let after = self.rng.random_range(0..30 * MS);
+        self.push(after, Event::Begin { client });
+    }
+
+    /// What sessions of a node asked for.
+    fn grant(&mut self, at: usize) {
+        let Some(desk) = self.nodes[at].desk.clone() else { return };
+        let life = self.nodes[at].life;
+        for wish in desk.wishes() {
+            match wish {
+                Wish::Alarm(until, key) => self.push_at(until.max(self.now), Event::Alarm { node: at, life, key }),
+                Wish::Say((shard, to), message) => {
+                    let incarnation = Incarnation(life);
+                    let from = Address { incarnation, role: Role::Coordinator(0), ..replica_of(shard, node(at)) };
+                    self.send(from, replica_of(shard, to), message);
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, at: usize) {
+        let now = self.reading(at);
+        for shard in 0..SHARDS {
+            let home = self.home(shard, at);
+            let Some(replica) = &self.homes[home].replica else { continue };
+            for (transaction, participants) in replica.application().participant().overdue(now, OVERDUE) {
+                let Some(desk) = self.nodes[at].desk.clone() else { return };
+                if !self.nodes[at].recovering.insert(transaction) {
+                    continue;
+                }
+                let until = now.boot_ns + 5_000 * MS;
+                let future = Box::pin(async move {
+                    recover(&*desk, transaction, &participants, until).await;
+                });
+                let life = self.nodes[at].life;
+                self.spawn(Task { node: at, life, client: None, recovers: Some(transaction), future });
+            }
+        }
+    }
+
+    fn crash(&mut self, at: usize) {
+        if self.nodes[at].desk.is_none() {
+            return;
+        }
+        (self.nodes[at].desk, self.nodes[at].gateway) = (None, None);
+        self.shared.lock().end(at);
+        for shard in 0..SHARDS {
+            let home = self.home(shard, at);
+            self.homes[home].replica = None;
+        }
+        let dead: Vec<u64> = self.tasks.iter().filter(|(_, task)| task.node == at).map(|(id, _)| *id).collect();
+        for id in dead {
+            if let Some(client) = self.tasks.remove(&id).and_then(|task| task.client) {
+                self.ended(client);
+            }
+        }
+        let most = if self.rng.random_bool(0.5) { 2 * MS } else { 600 * MS };
+        let after = self.rng.random_range(MS / 10..most);
+        self.push(after, Event::Restart { node: at });
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Deliver { to, from, said } => match to.role {
+                Role::Coordinator(_) => {
+                    let at = to.node.0 as usize - 1;
+                    let lives = self.nodes[at].life == to.incarnation.0;
+                    if let Some(desk) = self.nodes[at].desk.as_ref().filter(|_| lives) {
+                        desk.hear(from.node, said);
+                    }
+                }
+                _ => {
+                    let home = self.home(shard_of(to), to.node.0 as usize - 1);
+                    self.step(home, |replica, now, out| replica.on_message(now, from, said, out));
+                }
+            },
+            Event::Synced { home, life, through } => {
+                if self.nodes[self.node_of(home)].life == life && self.homes[home].replica.is_some() {
+                    let there = &mut self.homes[home];
+                    let synced = there.writing.iter().take_while(|(position, _)| *position <= through).count();
+                    there.disk.extend(there.writing.drain(..synced).map(|(_, record)| record));
+                    self.step(home, |replica, now, out| replica.on_durable(now, through, out));
+                }
+            }
+            Event::Timer { home, life, timer, armed } => {
+                let lives = self.nodes[self.node_of(home)].life == life;
+                if lives && self.homes[home].timers.get(&timer) == Some(&armed) {
+                    self.homes[home].timers.remove(&timer);
+                    self.step(home, |replica, now, out| replica.on_timer(now, timer, out));
+                }
+            }
+            Event::Alarm { node, life, key } => {
+                if let Some(desk) = self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life) {
+                    desk.alarm(key);
+                }
+            }
+            Event::Begin { client } => self.begin(client),
+            Event::Look { node, life } => {
+                if self.nodes[node].life == life && self.nodes[node].desk.is_some() {
+                    self.look(node);
+                    self.push(100 * MS, Event::Look { node, life });
+                }
+            }
+            Event::Leave { client, number } => {
+                if self.clients[client].number == number
+                    && let Some(task) = self.clients[client].task
+                    && self.tasks.remove(&task).is_some()
+                {
+                    self.ended(client);
+                }
+            }
+            Event::Crash { node } => self.crash(node),
+            Event::Restart { node } => {
+                if self.nodes[node].desk.is_none() {
+                    self.boot(node);
+                }
+            }
+            Event::ChangeView { home } => self.step(home, |replica, now, out| replica.change_view(now, out)),
+        }
+        loop {
+            let next = self.ready.lock().pop_front();
+            let Some(task) = next else { return };
+            self.poll(task);
+        }
+    }
+
+    fn until(&mut self, end: u64, enough: impl Fn(&World) -> bool) {
+        while !enough(self)
+            && let Some(((at, _), event)) = self.events.pop_first()
+            && at <= BEGINNING + end
+        {
+            self.now = at;
+            self.happens(event);
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let idle = |replica: &Replica| {
+            !replica.is_between_views() && replica.application().participant().prepared().next().is_none()
+        };
+        !self.faulty()
+            && self.tasks.is_empty()
+            && self.clients.iter().all(|client| client.number == EACH)
+            && self.homes.iter().all(|home| home.replica.as_ref().is_some_and(idle))
+    }
+
+    pub fn judge(mut self) -> Result<Outcomes, String> {
+        self.until(END, World::is_at_rest);
+        if let Some(client) = self.clients.iter().position(|client| client.number < EACH || client.task.is_some()) {
+            return Err(format!("client {client} did not get on"));
+        }
+        if !self.is_at_rest() {
+            return Err("somebody is prepared, or between two views, in the end".into());
+        }
+        // What neither a proposal nor an end has told a replica the next view does.
+        for shard in 0..SHARDS {
+            let home = self.home(shard, 0);
+            self.step(home, |replica, now, out| replica.change_view(now, out));
+        }
+        self.until(END + 1_000 * MS, |_| false);
+        if !self.is_at_rest() {
+            return Err("the last view does not begin".into());
+        }
+        let committed = self.committed()?;
+        self.has_read_what_stood(&committed)?;
+        self.was_told_so(&committed)?;
+        self.outcomes.committed = committed.len();
+        self.outcomes.of_many = committed.values().filter(|parts| parts.len() > 1).count();
+        Ok(self.outcomes)
+    }
+
+    /// What was committed, by its timestamp: the parts of it. In all shards that take part, at all replicas of each.
+    fn committed(&self) -> Result<BTreeMap<Timestamp, Vec<Proposal>>, String> {
+        let mut by_shard: Vec<BTreeMap<TransactionId, Proposal>> = vec![BTreeMap::new(); SHARDS];
+        let mut aborted: BTreeSet<TransactionId> = BTreeSet::new();
+        for (home, there) in self.homes.iter().enumerate() {
+            let Some(replica) = &there.replica else { return Err("a node is down in the end".into()) };
+            for entry in replica.record().values().filter(|entry| entry.state.is_final()) {
+                match &entry.op {
+                    Op::Inconsistent(End::Commit(proposal)) => {
+                        let known = by_shard[home / self.nodes.len()].insert(proposal.transaction, proposal.clone());
+                        if known.as_ref().is_some_and(|known| known != proposal) {
+                            return Err(format!("{known:?} and {proposal:?} are both said to have committed"));
+                        }
+                    }
+                    Op::Inconsistent(End::Abort { transaction, .. }) => drop(aborted.insert(*transaction)),
+                    Op::Consensus(Question::Prepare(_) | Question::Resolve(_)) => {}
+                }
+            }
+        }
+        let mut committed: BTreeMap<Timestamp, Vec<Proposal>> = BTreeMap::new();
+        for proposal in by_shard.iter().flat_map(|shard| shard.values()) {
+            let who = proposal.transaction;
+            if aborted.contains(&who) {
+                return Err(format!("{who:?} has committed, and is said to be aborted"));
+            }
+            for shard in &proposal.participants {
+                let there = by_shard[shard.0 as usize].get(&who);
+                if there.is_none_or(|other| other.at != proposal.at) {
+                    return Err(format!(
+                        "{who:?} has committed at {}, and in shard {} as {there:?}",
+                        proposal.at, shard.0
+                    ));
+                }
+            }
+            committed.entry(proposal.at).or_default().push(proposal.clone());
+        }
+        let shared = self.shared.lock();
+        for proposal in committed.values().flatten() {
+            for (node, write) in (0..self.nodes.len()).flat_map(|node| proposal.writes.iter().map(move |w| (node, w))) {
+                if shared.version(node, &write.key, proposal.at) != Some(write.value.clone()) {
+                    return Err(format!("{proposal:?} is not whole at node {}", node + 1));
+                }
+            }
+        }
+        Ok(committed)
+    }
+
+    fn has_read_what_stood(&self, committed: &BTreeMap<Timestamp, Vec<Proposal>>) -> Result<(), String> {
+        let mut versions: BTreeMap<&Key, BTreeSet<Timestamp>> = BTreeMap::new();
+        for Proposal { at, writes, .. } in committed.values().flatten() {
+            for write in writes {
+                versions.entry(&write.key).or_default().insert(*at);
+            }
+        }
+        for Proposal { transaction, at, reads, .. } in committed.values().flatten() {
+            for seen in reads {
+                for (key, all) in versions.iter().filter(|(key, _)| seen.range.contains(key)) {
+                    let (saw, stood) = (seen.of(key), all.range(..*at).next_back().copied());
+                    if saw != stood {
+                        return Err(format!(
+                            "{transaction:?} at {at} has read {saw:?} of {key:?}, where {stood:?} stood"
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sessions were told what is so, have read values that stood, and real time is kept where that was promised.
+    fn was_told_so(&mut self, committed: &BTreeMap<Timestamp, Vec<Proposal>>) -> Result<(), String> {
+        let mut values: BTreeMap<&Key, BTreeMap<Timestamp, &Option<Value>>> = BTreeMap::new();
+        for Proposal { at, writes, .. } in committed.values().flatten() {
+            for write in writes {
+                values.entry(&write.key).or_default().insert(*at, &write.value);
+            }
+        }
+        let mut known: Vec<(u64, u64, Timestamp)> = Vec::new();
+        for told in &self.told {
+            match &told.outcome {
+                None | Some(Outcome::Unknown) => self.outcomes.unknown += 1,
+                Some(Outcome::Aborted { .. }) => self.outcomes.aborted += 1,
+                Some(Outcome::Committed { at }) => {
+                    if !committed.contains_key(at) {
+                        return Err(format!("somebody was told of a commit at {at}, and nobody has it"));
+                    }
+                    for (key, read) in &told.reads {
+                        let stood = values.get(key).and_then(|all| all.range(..*at).next_back());
+                        if stood.and_then(|(_, value)| (*value).clone()) != *read {
+                            return Err(format!("{told:?} has read {read:?} of {key:?}, where {stood:?} stood"));
+                        }
+                    }
+                    known.push((told.began, told.told, *at));
+                }
+            }
+        }
+        if self.guarantee == Guarantee::StrictlySerializable {
+            for (_, told, before) in &known {
+                if let Some((_, _, after)) = known.iter().find(|(began, _, after)| began > told && after < before) {
+                    return Err(format!("{after} began when {before} had been told, and is before it"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reply that a client may hear.
+pub fn answers(said: &Message) -> Option<meridian_replication::inconsistent::OpId> {
+    match said {
+        Said::Reply { id, .. } | Said::Confirm { id, .. } | Said::Missing { id, .. } => Some(*id),
+        _ => None,
+    }
+}

@@ -1,0 +1,339 @@
+//! A transaction as its session sees it, from its first read to the outcome.
+//!
+//! The session is the coordinator. It reads at one replica, which may be behind; keeps what it has seen and what it writes; and when it commits it proposes a timestamp to all
+//! replicas of all shards that it touched. Where one shard wants another timestamp it is proposed anew, to all of them.
+//!
+//! Invariants:
+//! 1. Another attempt is proposed only when a shard has said that this one will never commit (Trap A.2-2).
+//! 2. Nobody is told that a transaction is aborted before a shard has said so of its last attempt, and nobody that it committed before all have said yes to it. What the session
+//!    cannot find out in time is `Unknown`, and whoever finds it prepared recovers it ([`recover`](super::recover)).
+//! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the user is told when the last one has surely passed (Trap A.2-1).
+//! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names node and life.
+
+use super::{Answer, End, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
+use crate::{
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
+    SchemaVersion, Transaction, TransactionId,
+};
+use futures::future::join_all;
+use meridian_clock::{Interval, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{ShardId, sometimes};
+use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How long a session looks for replicas that answer.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// No other attempt is proposed after so long: who recovers a transaction reckons with that.
+const ATTEMPTS_END_NS: u64 = 5_000_000_000;
+/// So many timestamps are proposed.
+const ATTEMPTS: u32 = 8;
+/// A timestamp that lies further ahead is not taken up: whoever proposed it would keep everybody waiting (Trap A.2-1).
+const AHEAD_NS: u64 = 500_000_000;
+/// From the second retry on the timestamp is so much later, and twice as much each time (§6.5); the end of that.
+const BUMP_NS: u64 = 1_000_000;
+const LONGEST_BUMP_NS: u64 = 64_000_000;
+/// Who has met somebody whose fate is open comes again after as much, drawn, and twice as much each time.
+const REST_NS: u64 = 1_000_000;
+
+/// A database whose transactions validate, from this node.
+pub struct Gateway<S> {
+    site: Arc<S>,
+    guarantee: Guarantee,
+    /// The newest timestamp that was proposed from here, its nanoseconds.
+    proposed: Arc<AtomicU64>,
+}
+
+impl<S: Site> Gateway<S> {
+    /// The door to a database.
+    pub fn new(site: Arc<S>, guarantee: Guarantee) -> Self {
+        Gateway { site, guarantee, proposed: Arc::default() }
+    }
+
+    /// The node that it stands on.
+    pub fn site(&self) -> &Arc<S> {
+        &self.site
+    }
+}
+
+impl<S: Site> Database for Gateway<S> {
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        if let Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) = how.mode {
+            let why = "a database without leaders cannot be read at a timestamp in the past yet";
+            return Box::pin(std::future::ready(Err(Failure::Refused(why.into()))));
+        }
+        let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
+        let began = self.site.now().interval;
+        let session = Session {
+            site: Arc::clone(&self.site),
+            guarantee: self.guarantee,
+            proposed: Arc::clone(&self.proposed),
+            mode: how.mode,
+            transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
+            age: how.age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
+            fresh: how.age.is_some(),
+            began,
+            seen: BTreeMap::new(),
+            writes: Buffer::default(),
+            versions: false,
+        };
+        Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn Transaction>)))
+    }
+}
+
+struct Session<S: Site> {
+    site: Arc<S>,
+    guarantee: Guarantee,
+    proposed: Arc<AtomicU64>,
+    mode: Mode,
+    transaction: TransactionId,
+    age: Age,
+    /// An attempt has failed: what it read may have been old.
+    fresh: bool,
+    began: Interval,
+    /// What it has read, in each shard.
+    seen: BTreeMap<ShardId, Vec<Seen>>,
+    writes: Buffer,
+    /// Somebody wants to know when rows were committed.
+    versions: bool,
+}
+
+/// The part of a range that a chunk covers.
+fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange {
+    match rest {
+        None => range.clone(),
+        Some(rest) if reverse => KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() },
+        Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
+    }
+}
+
+/// What a transaction has seen of what a replica found: every version that is not settled, in the order of the keys.
+fn seen(range: KeyRange, found: &Found) -> Seen {
+    let Found { chunk: Chunk { rows, at, gone, .. }, through } = found;
+    let live = rows.iter().map(|(key, _)| key).zip(at.iter());
+    let all = live.chain(gone.iter().map(|(key, at)| (key, at)));
+    let unsettled = all.filter(|(key, at)| **at > *through && range.contains(key));
+    let versions: BTreeMap<Key, Timestamp> = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
+    Seen { range, versions: versions.into_iter().collect(), through: *through }
+}
+
+impl<S: Site> Session<S> {
+    fn boot_ns(&self) -> u64 {
+        self.site.now().boot_ns
+    }
+
+    /// Reads a chunk of what one shard has of a range; what others have of it is left.
+    async fn read(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+        let (shard, bounds) =
+            if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+        let part = range.common(&bounds);
+        let until = self.boot_ns() + PATIENCE_NS;
+        let Some(found) = self.site.read(shard, &part, (reverse, limit.max(1)), self.fresh, until).await else {
+            let why = match self.site.is_closed() {
+                true => "this node is shutting down: begin again once it is back".to_owned(),
+                false => format!("no replica of shard {} answers: are their nodes up?", shard.0),
+            };
+            return Err(Failure::Unavailable(why));
+        };
+        let found = found?;
+        let looked = covered(&part, found.chunk.rest.as_ref(), reverse);
+        if !looked.is_empty() {
+            let seen = seen(looked, &found);
+            let known = self.seen.entry(shard).or_default();
+            if !known.contains(&seen) {
+                known.push(seen);
+            }
+        }
+        let Chunk { rows, at, rest, .. } = found.chunk;
+        let at = if self.versions { at.into_iter().map(Some).collect() } else { Vec::new() };
+        // What lies beyond the shard's keys is left, too.
+        let rest = match (rest, reverse) {
+            (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
+            (Some(rest), true) => Some(KeyRange { start: range.start.clone(), end: rest.end }),
+            (None, false) if !bounds.reaches(range) => {
+                bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
+            }
+            (None, true) if bounds.start > range.start => {
+                Some(KeyRange { start: range.start.clone(), end: Some(bounds.start) })
+            }
+            (None, _) => None,
+        };
+        Ok(Rows { rows, at, rest })
+    }
+
+    /// A timestamp that nobody has, above another one and now.
+    fn draw(&self, above: Timestamp, bump_ns: u64) -> Timestamp {
+        let (node, incarnation) = self.site.here();
+        let least = self.site.now().interval.latest.max(above.nanos.saturating_add(1)).saturating_add(bump_ns);
+        let next = |last: u64| least.max(last.saturating_add(1));
+        let last = self.proposed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        Timestamp { nanos: next(last.unwrap_or_default()), logical: incarnation.0, issuer: node.0 }
+    }
+
+    /// Proposes timestamps until all shards say yes to one, or one says no.
+    async fn propose(mut self) -> Outcome {
+        let mut writes: BTreeMap<ShardId, Vec<Write>> = BTreeMap::new();
+        for write in self.writes.take() {
+            writes.entry(self.site.route(&write.key).0).or_default().push(write);
+        }
+        let mut seen = std::mem::take(&mut self.seen);
+        let participants: BTreeSet<ShardId> = seen.keys().chain(writes.keys()).copied().collect();
+        let participants: Vec<ShardId> = participants.into_iter().collect();
+        let mut proposals = Vec::with_capacity(participants.len());
+        for shard in &participants {
+            proposals.push(Proposal {
+                transaction: self.transaction,
+                attempt: 0,
+                at: Timestamp::ZERO,
+                reads: seen.remove(shard).unwrap_or_default(),
+                writes: writes.remove(shard).unwrap_or_default(),
+                participants: participants.clone(),
+            });
+        }
+        let began_ns = self.boot_ns();
+        let (mut above, mut bump_ns) = (Timestamp::ZERO, 0);
+        for attempt in 0..ATTEMPTS {
+            let at = self.draw(above, bump_ns);
+            proposals.iter_mut().for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
+            let until = self.boot_ns() + PATIENCE_NS;
+            let asked = participants
+                .iter()
+                .zip(&proposals)
+                .map(|(shard, proposal)| self.site.ask(*shard, Question::Prepare(proposal.clone()), until));
+            let votes: Vec<Option<Vote>> = join_all(asked).await.into_iter().map(vote).collect();
+            let said = |vote: Vote| votes.contains(&Some(vote));
+            if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
+                return self.commit_at(at, &participants, proposals).await;
+            }
+            if said(Vote::Abort) {
+                return self.abort(at, &participants, Conflict::Overwritten);
+            }
+            let refused = votes.iter().flatten().any(|vote| *vote != Vote::Ok);
+            if votes.contains(&None) {
+                // A shard that has said no has said so of the last attempt.
+                return match refused {
+                    true => self.abort(at, &participants, Conflict::Contended),
+                    false => {
+                        sometimes!("nobody can say in time whether a transaction has committed");
+                        Outcome::Unknown
+                    }
+                };
+            }
+            let retry = votes.iter().filter_map(|vote| if let Some(Vote::Retry(at)) = vote { Some(*at) } else { None });
+            above = retry.max().unwrap_or_default();
+            let far = above.nanos > self.site.now().interval.latest.saturating_add(AHEAD_NS);
+            let late = self.boot_ns() >= began_ns + ATTEMPTS_END_NS;
+            if far || late || attempt + 1 == ATTEMPTS || self.site.is_closed() {
+                return self.abort(at, &participants, Conflict::Contended);
+            }
+            sometimes!("another timestamp is proposed");
+            bump_ns = if attempt == 0 { 0 } else { (BUMP_NS << attempt).min(LONGEST_BUMP_NS) };
+            if said(Vote::Abstain) {
+                let rest_ns = (REST_NS << attempt) as f64 * (0.5 + self.site.draw());
+                self.site.pause(self.boot_ns() + rest_ns as u64).await;
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    async fn commit_at(&self, at: Timestamp, participants: &[ShardId], proposals: Vec<Proposal>) -> Outcome {
+        for (shard, proposal) in participants.iter().zip(proposals) {
+            self.site.tell(*shard, End::Commit(proposal));
+        }
+        let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(Rule::CommitWait);
+        while waits && self.site.now().interval.earliest <= at.nanos && !self.site.is_closed() {
+            let now = self.site.now();
+            self.site.pause(now.boot_ns + (at.nanos - now.interval.earliest) + 1).await;
+        }
+        Outcome::Committed { at }
+    }
+
+    fn abort(&self, at: Timestamp, participants: &[ShardId], why: Conflict) -> Outcome {
+        let transaction = self.transaction;
+        participants.iter().for_each(|shard| self.site.tell(*shard, End::Abort { transaction, at }));
+        Outcome::Aborted { why }
+    }
+}
+
+fn vote(answer: Option<Answer>) -> Option<Vote> {
+    match answer? {
+        Answer::Vote(vote) => Some(vote),
+        Answer::Stands(_) => None,
+    }
+}
+
+impl<S: Site> Transaction for Session<S> {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        self.began
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        None // What it reads is of its commit timestamp, which is drawn last.
+    }
+
+    fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            let found = self.read(&KeyRange::point(key.clone()), false, 1).await?;
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        _: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            let found = self.read(range, reverse, limit_rows).await?;
+            Ok(self.writes.over(range, found, reverse, limit_rows.max(1)))
+        })
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        self.writes.put(key, value)
+    }
+
+    fn planned_for(&mut self, _: SchemaVersion) {} // Schemas do not change here yet.
+
+    fn change_schema(&mut self, _: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
+        Err(Failure::Refused("schemas cannot change in a database without leaders yet".into()))
+    }
+
+    fn show_versions(&mut self) {
+        self.versions = true;
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        if self.seen.is_empty() && self.writes.is_empty() {
+            let at = Timestamp { nanos: self.began.earliest, ..Timestamp::ZERO };
+            return Box::pin(std::future::ready(Outcome::Committed { at }));
+        }
+        Box::pin((*self).propose())
+    }
+}

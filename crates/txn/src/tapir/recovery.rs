@@ -1,0 +1,89 @@
+//! What became of a transaction whose coordinator is gone.
+//!
+//! ```text
+//!   anybody ── Resolve ──▶ every participant        open?  a view begins with the question, and it is asked again
+//!                                                   Committed, Aborted: so it is
+//!                                                   all Prepared, the same attempt: it has committed
+//!                                                   anything else: it has not, and never will
+//!           ── End ──────▶ every participant
+//! ```
+//!
+//! The papers elect a coordinator in a backup shard, and let it poll. Here what the replicas of a view say is a fact that does not change, and the outcome a function of
+//! the facts: whoever asks finds the same, also the coordinator that was only slow. So there is nobody to elect, no outcome to write down before it is told, and
+//! any number may recover one transaction at once (Trap A.2-12).
+
+use super::{Answer, End, Proposal, Question, Site, Standing};
+use crate::TransactionId;
+use futures::future::join_all;
+use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{ShardId, sometimes};
+
+/// An aborted transaction may still be proposed by who does not know it, at timestamps below now and this much.
+const FAR_NS: u64 = 20_000_000_000;
+/// A view has begun by then, mostly.
+const PAUSE_NS: u64 = 50_000_000;
+
+/// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot be found out by the time that the boot clock reaches `until`.
+pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[ShardId], until: u64) -> Option<bool> {
+    let asked = participants.iter().map(|shard| resolve(site, *shard, who, until));
+    let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
+    let stands = stands?;
+    let outcome = outcome(&stands)?;
+    let proposals: Option<Vec<Proposal>> = stands.into_iter().map(proposal).collect();
+    match (outcome, proposals) {
+        (true, Some(proposals)) => {
+            sometimes!("a transaction is recovered that has committed");
+            for (shard, proposal) in participants.iter().zip(proposals) {
+                site.tell(*shard, End::Commit(proposal));
+            }
+        }
+        // It cannot have committed where somebody has not said yes: nothing is told.
+        (true, None) => return None,
+        (false, _) => {
+            sometimes!("a transaction is recovered that has not committed");
+            let at = Timestamp::end_of(site.now().interval.latest.saturating_add(FAR_NS));
+            participants.iter().for_each(|shard| site.tell(*shard, End::Abort { transaction: who, at }));
+        }
+    }
+    Some(outcome)
+}
+
+fn proposal(standing: Standing) -> Option<Proposal> {
+    match standing {
+        Standing::Committed(proposal) | Standing::Prepared(proposal) => Some(proposal),
+        _ => None,
+    }
+}
+
+/// Whether a transaction that stands so everywhere has committed.
+fn outcome(stands: &[Standing]) -> Option<bool> {
+    if stands.contains(&Standing::Open) {
+        return None;
+    }
+    let any = |is: fn(&Standing) -> bool| stands.iter().any(is);
+    if any(|standing| matches!(standing, Standing::Committed(_))) {
+        return Some(true);
+    }
+    if any(|standing| matches!(standing, Standing::Aborted | Standing::Never)) {
+        return Some(false);
+    }
+    let attempt = |standing: &Standing| match standing {
+        Standing::Prepared(proposal) => Some(proposal.attempt),
+        _ => None,
+    };
+    let first = stands.first().and_then(attempt);
+    Some(stands.iter().all(|standing| attempt(standing) == first) || broken(Rule::AttemptsMixed))
+}
+
+/// How it stands in one shard.
+async fn resolve<S: Site>(site: &S, shard: ShardId, who: TransactionId, until: u64) -> Option<Standing> {
+    while site.now().boot_ns < until && !site.is_closed() {
+        match site.ask(shard, Question::Resolve(who), until).await {
+            Some(Answer::Stands(standing)) if standing != Standing::Open => return Some(standing),
+            _ => {}
+        }
+        site.pause(site.now().boot_ns + PAUSE_NS).await;
+    }
+    None
+}

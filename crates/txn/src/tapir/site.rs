@@ -1,0 +1,52 @@
+//! What a coordinator wants of the node that it runs on.
+
+use super::{Answer, End, Question};
+use crate::Failure;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key, KeyRange};
+
+/// What one replica has of a range: the newest of each key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// It.
+    pub chunk: Chunk,
+    /// Everything at or below was settled there, before it was looked at.
+    pub through: Timestamp,
+}
+
+/// A node, as the coordinators on it see it.
+pub trait Site: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Reading;
+    /// The node and its life.
+    fn here(&self) -> (NodeId, Incarnation);
+    /// A number that nobody else of this life has.
+    fn new_number(&self) -> u64;
+    /// A number below one, drawn: those who met are to come again at different times.
+    fn draw(&self) -> f64;
+    /// The node ends: nobody answers any more.
+    fn is_closed(&self) -> bool;
+    /// The shard that has a key, and its keys.
+    fn route(&self, key: &Key) -> (ShardId, KeyRange);
+    /// The shard that has the last key below one, or the last of all; and its keys.
+    fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
+
+    /// What the nearest replica that answers has of a range now, which may be less than others have. `fresh` asks another one first than was asked before: a
+    /// transaction that failed may have read what was behind. `None` if nobody has answered when the boot clock reaches `until`.
+    fn read(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        how: (bool, usize),
+        fresh: bool,
+        until: u64,
+    ) -> impl Future<Output = Option<Result<Found, Failure>>> + Send;
+    /// Asks a shard's replicas, and waits for their common answer until the boot clock reaches `until`. `None`, if there is none by then: it may come to be any. Where the
+    /// answer is that something is [open](super::Standing::Open) in their view, they are asked to begin another.
+    fn ask(&self, shard: ShardId, question: Question, until: u64) -> impl Future<Output = Option<Answer>> + Send;
+    /// Tells all of them how a transaction ended. Whoever does not hear it finds out.
+    fn tell(&self, shard: ShardId, end: End);
+    /// Waits until the boot clock reaches `until`.
+    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
+}
