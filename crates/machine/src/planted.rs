@@ -119,6 +119,14 @@ pub enum Rule {
     EndedPrepares,
     /// A transaction is prepared although somebody was told that it would not be any more (Trap A.2-12).
     FencedPrepares,
+    /// A replica that has served a snapshot lets somebody write below it (TAPIR §6.1).
+    SnapshotsUnguarded,
+    /// A replica forgets over a restart, or does not tell in a view change, up to where it has served snapshots.
+    ServedForgotten,
+    /// What is prepared below a snapshot is not reckoned with (Trap A.2-3).
+    SnapshotsMissPrepared,
+    /// A snapshot is read from as many replicas as have every operation that succeeded: too few where there are more than three.
+    ReadQuorumTooSmall,
     /// Who recovers a transaction takes yeses to different attempts for one (Trap A.2-2).
     AttemptsMixed,
     /// What became of a transaction is told before a view has begun with the question: something may be undecided (Trap A.2-12).
@@ -205,7 +213,7 @@ impl Rule {
     ];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares` a schedule holds (`txn/tests/tapir.rs`).
-    pub const OF_PROPOSALS: [Rule; 7] = [
+    pub const OF_PROPOSALS: [Rule; 10] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,
         Rule::ReadsFromTheFuture,
@@ -213,6 +221,9 @@ impl Rule {
         Rule::FencedPrepares,
         Rule::AttemptsMixed,
         Rule::ResolvedInItsView,
+        Rule::SnapshotsUnguarded,
+        Rule::ServedForgotten,
+        Rule::SnapshotsMissPrepared,
     ];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).

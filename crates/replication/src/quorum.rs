@@ -95,6 +95,12 @@ impl Unordered {
         if broken(Rule::FastQuorumTooSmall) { self.quorum() } else { (3 * self.faults()).div_ceil(2) + 1 }
     }
 
+    /// So many have to have said that they take nothing below a timestamp any more, for nothing to be decided there that none of them has said yes to: n − ⌈f/2⌉. A
+    /// merge takes for fast what ⌈f/2⌉ + 1 of f + 1 records have; so at least one of any so many is among those. With three replicas that is f + 1, with five it is not.
+    pub fn reading(self) -> usize {
+        if broken(Rule::ReadQuorumTooSmall) { self.quorum() } else { self.replicas - self.faults().div_ceil(2) }
+    }
+
     /// So many of `records` have the answer that was fast, if there was one: q − ⌊f/2⌋, as all but ⌊f/2⌋ replicas gave it at the least.
     pub fn in_merge(self, records: usize) -> usize {
         records - self.faults() / 2 + usize::from(broken(Rule::MergeTooStrict))
@@ -127,6 +133,7 @@ mod tests {
                 let fewest = records + of.fast() - of.replicas(); // who gave the fast answer and is among them
                 assert!(fewest >= of.in_merge(records), "none is overlooked");
                 assert!(2 * of.in_merge(records) > records, "there are no two");
+                assert!(of.in_merge(records) + of.reading() > of.replicas(), "and a reader has met one who gave it");
             }
         }
     }

@@ -9,6 +9,21 @@ use std::ops::Bound;
 /// The most that one transaction may write: it is one entry of a log, and must fit into one frame between nodes.
 pub const LIMIT_BYTES: u64 = 32 << 20;
 
+/// What is left of a range of which a shard with these keys was asked, and left this: what lies beyond its keys is left, too.
+pub fn rest_of(range: &KeyRange, bounds: &KeyRange, rest: Option<KeyRange>, reverse: bool) -> Option<KeyRange> {
+    match (rest, reverse) {
+        (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
+        (Some(rest), true) => Some(KeyRange { start: range.start.clone(), end: rest.end }),
+        (None, false) if !bounds.reaches(range) => {
+            bounds.end.clone().map(|start| KeyRange { start, end: range.end.clone() })
+        }
+        (None, true) if bounds.start > range.start => {
+            Some(KeyRange { start: range.start.clone(), end: Some(bounds.start.clone()) })
+        }
+        (None, _) => None,
+    }
+}
+
 /// A transaction's own writes.
 #[derive(Debug, Default)]
 pub struct Buffer {

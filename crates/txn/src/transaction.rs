@@ -224,7 +224,7 @@ pub struct Rows {
 }
 
 /// A point inside a transaction to which its writes can be taken back. Locks stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub usize);
 
 /// One transaction. Dropping it posts an abort and returns at once; dropping the future of `commit` recalls nothing.

@@ -40,6 +40,7 @@ pub enum Timer {
 }
 
 /// A replica of a shard, around what its operations mean.
+#[derive(Clone)]
 pub struct Replica<A: Application> {
     pub(super) config: Config,
     pub(super) enough: Unordered,
@@ -65,6 +66,7 @@ pub(super) type MessageOf<A> =
 pub(super) type KeptOf<A> =
     Kept<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
 
+#[derive(Clone)]
 pub(super) enum Then<A: Application> {
     /// An answer, as long as its view lasts.
     Answer(Address, View, MessageOf<A>),
@@ -176,6 +178,11 @@ impl<A: Application> Replica<A> {
     /// The view that it is in, or is to be.
     pub fn view(&self) -> View {
         self.view
+    }
+
+    /// The newest view that has begun here.
+    pub fn began(&self) -> View {
+        self.began
     }
 
     /// Whether it answers nothing, because a view is to begin.

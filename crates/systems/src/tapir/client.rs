@@ -1,12 +1,15 @@
 //! What a session asks of a shard: an operation of inconsistent replication, until its result is known (TOCS'18 §3.1).
 
-use super::Message;
+use super::{Message, Page};
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
+use meridian_clock::Timestamp;
 use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
+use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
-use meridian_txn::tapir::{Answer, End, Question, Standing, Vote, decide, stands};
+use meridian_txn::tapir::{Answer, End, Fact, Looked, Question, Standing, Vote, decide, stands};
+use std::collections::BTreeMap;
 use std::pin::pin;
 
 /// After so long replicas that have not answered are asked again.
@@ -75,11 +78,12 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
         let mut asked = FuturesUnordered::new();
         let newest = heard.view();
         let propose = |node: NodeId| {
-            let message = Said::Propose { id, op: Op::Consensus(question.clone()), newest };
+            let said = Said::Propose { id, op: Op::Consensus(question.clone()), newest };
+            let message = Message::Operation(said);
             async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
         };
         let finalize = |node: NodeId, result: Answer, newest| {
-            let message = Said::Finalize { id, result: Some(result), newest };
+            let message = Message::Operation(Said::Finalize { id, result: Some(result), newest });
             async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
         };
         match &tells {
@@ -103,9 +107,9 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
                 }
             };
             match next {
-                (node, Some(Said::Reply { view, state, .. })) => heard.on_reply(node, view, state),
-                (node, Some(Said::Confirm { view, .. })) => heard.on_confirm(node, view),
-                (node, Some(Said::Missing { .. })) => {
+                (node, Some(Message::Operation(Said::Reply { view, state, .. }))) => heard.on_reply(node, view, state),
+                (node, Some(Message::Operation(Said::Confirm { view, .. }))) => heard.on_confirm(node, view),
+                (node, Some(Message::Operation(Said::Missing { .. }))) => {
                     sometimes!("a replica has not heard of what is decided");
                     asked.push(Either::Left(propose(node)));
                 }
@@ -114,7 +118,9 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
             if let Some(result) = heard.settled().or(heard.fast()) {
                 if *result == Answer::Stands(Standing::Open) {
                     let view = heard.view();
-                    replicas.iter().for_each(|node| wire.tell((shard, *node), Said::Renew { view }));
+                    replicas
+                        .iter()
+                        .for_each(|node| wire.tell((shard, *node), Message::Operation(Said::Renew { view })));
                 }
                 return Some(result.clone());
             }
@@ -147,6 +153,83 @@ pub fn tell<W: Wire>(wire: &W, shard: ShardId, end: &End) {
     let (node, incarnation) = wire.here();
     let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
     for node in wire.replicas(shard) {
-        wire.tell((shard, node), Said::Tell { id, op: end.clone() });
+        wire.tell((shard, node), Message::Operation(Said::Tell { id, op: Fact::Ended(end.clone()) }));
     }
+}
+
+/// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock
+/// reaches `until`.
+pub async fn look<W: Wire>(
+    wire: &W,
+    shard: ShardId,
+    range: &KeyRange,
+    at: Timestamp,
+    (reverse, limit): (bool, usize),
+    until: u64,
+) -> Option<Looked> {
+    let replicas = wire.replicas(shard);
+    let enough = Unordered::of(replicas.len())?.reading();
+    let (node, incarnation) = wire.here();
+    while wire.boot_ns() < until {
+        let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+        let round_ends = until.min(wire.boot_ns() + TRY_NS);
+        let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
+        let asked = replicas.iter().map(|node| {
+            let message = Message::Look { id, at, range: range.clone(), reverse, limit_rows };
+            wire.ask((shard, *node), id, message, round_ends)
+        });
+        let (mut asked, mut pages) = (asked.collect::<FuturesUnordered<_>>(), Vec::new());
+        while let Some(said) = asked.next().await {
+            if let Some(Message::Looked { page: Some(page), .. }) = said {
+                pages.push(page);
+            }
+            if pages.len() >= enough {
+                return Some(newest(range, pages, reverse, limit));
+            }
+        }
+        wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
+    }
+    None
+}
+
+/// The newest version of each key that any page has, of what all of them have looked at.
+fn newest(range: &KeyRange, pages: Vec<Page>, reverse: bool, limit: usize) -> Looked {
+    let mut rest: Option<KeyRange> = None;
+    let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
+    for page in pages {
+        // Rests begin at different keys of the same range: the larger one has all that somebody has not looked at.
+        let larger = |left: &KeyRange| page.rest.as_ref().is_none_or(|other| left.contains_range(other));
+        rest = rest.filter(larger).or(page.rest);
+        for (at, write) in page.versions {
+            let known = versions.entry(write.key).or_default();
+            if at >= known.0 {
+                *known = (at, write.value);
+            }
+        }
+    }
+    let mut looked = Looked { chunk: Chunk { rest, ..Chunk::default() }, ..Looked::default() };
+    let chunk = &mut looked.chunk;
+    let beyond = |chunk: &Chunk, key: &Key| chunk.rest.as_ref().is_some_and(|rest| rest.contains(key));
+    let mut all: Vec<(Key, (Timestamp, Option<Value>))> = versions.into_iter().collect();
+    if reverse {
+        all.reverse();
+    }
+    for (key, (at, value)) in all {
+        if beyond(chunk, &key) {
+            break;
+        }
+        if chunk.rows.len() == limit && value.is_some() {
+            chunk.rest = Some(range.from_key(&key, reverse));
+            break;
+        }
+        looked.newest = looked.newest.max(at);
+        match value {
+            Some(value) => {
+                chunk.rows.push((key, value));
+                chunk.at.push(at);
+            }
+            None => chunk.gone.push((key, at)),
+        }
+    }
+    looked
 }

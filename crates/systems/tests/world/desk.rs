@@ -6,9 +6,9 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, Value, Write};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::tapir::{Message, Wire, invoke, tell};
+use meridian_systems::tapir::{Message, Page, Wire, invoke, look, tell};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Answer, End, Found, Question, Site};
+use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -73,6 +73,27 @@ impl Shared {
     /// What a node has of a key at a timestamp.
     pub fn version(&self, node: usize, key: &Name, at: Timestamp) -> Option<Option<Value>> {
         self.stores[node].as_ref()?.get(key)?.get(&at).cloned()
+    }
+
+    /// What a node has of a range at a timestamp.
+    pub fn page(&self, node: usize, range: &KeyRange, at: Timestamp, reverse: bool, limit: usize) -> Option<Page> {
+        let store = self.stores[node].as_ref()?;
+        let newest = store.iter().filter(|(key, _)| range.contains(key));
+        let newest = newest.filter_map(|(key, versions)| Some((key, versions.range(..=at).next_back()?)));
+        let mut all: Vec<_> = newest.collect();
+        if reverse {
+            all.reverse();
+        }
+        let (mut page, mut live) = (Page::default(), 0);
+        for (key, (at, value)) in all {
+            if live == limit {
+                page.rest = Some(range.from_key(key, reverse));
+                break;
+            }
+            live += usize::from(value.is_some());
+            page.versions.push((*at, Write { key: key.clone(), value: value.clone() }));
+        }
+        Some(page)
     }
 
     fn find(&self, node: usize, range: &KeyRange, reverse: bool, limit: usize) -> Option<Chunk> {
@@ -252,6 +273,17 @@ impl Site for Desk {
             }
         }
         None
+    }
+
+    async fn look(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        how: (bool, usize),
+        until: u64,
+    ) -> Option<Result<Looked, Failure>> {
+        look(self, shard, range, at, how, until).await.map(Ok)
     }
 
     async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {

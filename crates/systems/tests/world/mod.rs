@@ -8,13 +8,14 @@ use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Config, Message as Said, Op, Timer};
-use meridian_systems::tapir::{Effect, Kept, Message, Replica, Shard};
-use meridian_txn::tapir::{End, Gateway, Guarantee, Proposal, Question, recover};
+use meridian_systems::tapir::{Effect, Kept, Message, Replica, Serve, Shard};
+use meridian_txn::tapir::{End, Fact, Gateway, Guarantee, Proposal, Question, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt, Transaction, TransactionId};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -40,6 +41,12 @@ enum Event {
         home: usize,
         life: u32,
         through: Position,
+    },
+    /// A replica reads for a session.
+    Serve {
+        home: usize,
+        life: u32,
+        serve: Serve,
     },
     Timer {
         home: usize,
@@ -100,6 +107,8 @@ struct Node {
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     reads: Vec<(Key, Option<Value>)>,
+    /// It has only read, at this timestamp.
+    read_at: Option<Timestamp>,
     began: u64,
     told: u64,
     outcome: Option<Outcome>,
@@ -138,6 +147,8 @@ pub struct Outcomes {
     pub aborted: usize,
     pub unknown: usize,
     pub recovered: usize,
+    /// Only read.
+    pub snapshots: usize,
     /// Committed in more than one shard.
     pub of_many: usize,
 }
@@ -148,6 +159,7 @@ impl Outcomes {
         self.aborted += other.aborted;
         self.unknown += other.unknown;
         self.recovered += other.recovered;
+        self.snapshots += other.snapshots;
         self.of_many += other.of_many;
     }
 }
@@ -182,6 +194,7 @@ async fn transact(
 ) {
     let mode = if writes.is_empty() { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
     let Ok(mut transaction) = gateway.begin(Begin { mode, age: None }).await else { return };
+    seen.lock().read_at = transaction.read_at();
     for number in gets {
         let key = key(number);
         match transaction.get(&key, Lock::Shared).await {
@@ -318,7 +331,7 @@ impl World {
             let (now, shard) = (self.reading(at), Shard::new(self.guarantee, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
-            there.replica = Replica::new(config, shard, there.disk.clone(), now, &mut there.out);
+            there.replica = Replica::new(config, Incarnation(life), shard, there.disk.clone(), now, &mut there.out);
             self.perform(home);
         }
         let after = self.rng.random_range(50 * MS..150 * MS);
@@ -352,6 +365,10 @@ impl World {
                 Do::Do(Effect::Install { at, writes }) => {
                     let node = self.node_of(home);
                     self.shared.lock().install(node, at, writes);
+                }
+                Do::Do(Effect::Serve(serve)) => {
+                    let after = self.rng.random_range(0..2 * MS);
+                    self.push(after, Event::Serve { home, life, serve });
                 }
             }
         }
@@ -479,7 +496,7 @@ impl World {
         for shard in 0..SHARDS {
             let home = self.home(shard, at);
             let Some(replica) = &self.homes[home].replica else { continue };
-            for (transaction, participants) in replica.application().participant().overdue(now, OVERDUE) {
+            for (transaction, participants) in replica.operations().application().participant().overdue(now, OVERDUE) {
                 let Some(desk) = self.nodes[at].desk.clone() else { return };
                 if !self.nodes[at].recovering.insert(transaction) {
                     continue;
@@ -538,6 +555,14 @@ impl World {
                     self.step(home, |replica, now, out| replica.on_durable(now, through, out));
                 }
             }
+            Event::Serve { home, life, serve: Serve { to, id, at, range, reverse, limit_rows } } => {
+                let node = self.node_of(home);
+                if self.nodes[node].life == life {
+                    let page = self.shared.lock().page(node, &range, at, reverse, limit_rows);
+                    let from = self.address(home);
+                    self.send(from, to, Message::Looked { id, page });
+                }
+            }
             Event::Timer { home, life, timer, armed } => {
                 let lives = self.nodes[self.node_of(home)].life == life;
                 if lives && self.homes[home].timers.get(&timer) == Some(&armed) {
@@ -592,7 +617,8 @@ impl World {
 
     fn is_at_rest(&self) -> bool {
         let idle = |replica: &Replica| {
-            !replica.is_between_views() && replica.application().participant().prepared().next().is_none()
+            !replica.operations().is_between_views()
+                && replica.operations().application().participant().prepared().next().is_none()
         };
         !self.faulty()
             && self.tasks.is_empty()
@@ -631,16 +657,16 @@ impl World {
         let mut aborted: BTreeSet<TransactionId> = BTreeSet::new();
         for (home, there) in self.homes.iter().enumerate() {
             let Some(replica) = &there.replica else { return Err("a node is down in the end".into()) };
-            for entry in replica.record().values().filter(|entry| entry.state.is_final()) {
+            for entry in replica.operations().record().values().filter(|entry| entry.state.is_final()) {
                 match &entry.op {
-                    Op::Inconsistent(End::Commit(proposal)) => {
+                    Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => {
                         let known = by_shard[home / self.nodes.len()].insert(proposal.transaction, proposal.clone());
                         if known.as_ref().is_some_and(|known| known != proposal) {
                             return Err(format!("{known:?} and {proposal:?} are both said to have committed"));
                         }
                     }
-                    Op::Inconsistent(End::Abort { transaction, .. }) => drop(aborted.insert(*transaction)),
-                    Op::Consensus(Question::Prepare(_) | Question::Resolve(_)) => {}
+                    Op::Inconsistent(Fact::Ended(End::Abort { transaction, .. })) => drop(aborted.insert(*transaction)),
+                    Op::Inconsistent(Fact::Served(_)) | Op::Consensus(Question::Prepare(_) | Question::Resolve(_)) => {}
                 }
             }
         }
@@ -702,28 +728,33 @@ impl World {
                 values.entry(&write.key).or_default().insert(*at, &write.value);
             }
         }
-        let mut known: Vec<(u64, u64, Timestamp)> = Vec::new();
+        let mut known: Vec<(u64, u64, Timestamp, bool)> = Vec::new();
         for told in &self.told {
             match &told.outcome {
                 None | Some(Outcome::Unknown) => self.outcomes.unknown += 1,
                 Some(Outcome::Aborted { .. }) => self.outcomes.aborted += 1,
                 Some(Outcome::Committed { at }) => {
-                    if !committed.contains_key(at) {
+                    let reads = told.read_at.is_some();
+                    self.outcomes.snapshots += usize::from(reads);
+                    if !reads && !committed.contains_key(at) {
                         return Err(format!("somebody was told of a commit at {at}, and nobody has it"));
                     }
+                    let through = if reads { Bound::Included(*at) } else { Bound::Excluded(*at) };
                     for (key, read) in &told.reads {
-                        let stood = values.get(key).and_then(|all| all.range(..*at).next_back());
+                        let stood = values.get(key).and_then(|all| all.range((Bound::Unbounded, through)).next_back());
                         if stood.and_then(|(_, value)| (*value).clone()) != *read {
                             return Err(format!("{told:?} has read {read:?} of {key:?}, where {stood:?} stood"));
                         }
                     }
-                    known.push((told.began, told.told, *at));
+                    known.push((told.began, told.told, *at, reads));
                 }
             }
         }
         if self.guarantee == Guarantee::StrictlySerializable {
-            for (_, told, before) in &known {
-                if let Some((_, _, after)) = known.iter().find(|(began, _, after)| began > told && after < before) {
+            // A snapshot may lie ahead of its reader's true time: who writes later, below it, is refused.
+            for (_, told, before, _) in known.iter().filter(|(.., reads)| !reads) {
+                if let Some((_, _, after, _)) = known.iter().find(|(began, _, after, _)| began > told && after < before)
+                {
                     return Err(format!("{after} began when {before} had been told, and is before it"));
                 }
             }
@@ -735,7 +766,8 @@ impl World {
 /// A reply that a client may hear.
 pub fn answers(said: &Message) -> Option<meridian_replication::inconsistent::OpId> {
     match said {
-        Said::Reply { id, .. } | Said::Confirm { id, .. } | Said::Missing { id, .. } => Some(*id),
+        Message::Operation(Said::Reply { id, .. } | Said::Confirm { id, .. } | Said::Missing { id, .. })
+        | Message::Looked { id, .. } => Some(*id),
         _ => None,
     }
 }

@@ -18,6 +18,7 @@
 //! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
 
 use super::{Ask, Blind, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
+use crate::buffer::rest_of;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaHistory, SchemaVersion, Timings, Transaction,
@@ -298,18 +299,7 @@ impl<S: Site> Session<S> {
                 }
                 Chunk::Rows(mut found) => {
                     self.answered = true;
-                    // What lies beyond the shard's keys is left, too.
-                    found.rest = match (found.rest, reverse) {
-                        (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
-                        (Some(rest), true) => Some(KeyRange { start: range.start.clone(), end: rest.end }),
-                        (None, false) if !bounds.reaches(range) => {
-                            bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
-                        }
-                        (None, true) if bounds.start > range.start => {
-                            Some(KeyRange { start: range.start.clone(), end: Some(bounds.start) })
-                        }
-                        (None, _) => None,
-                    };
+                    found.rest = rest_of(range, &bounds, found.rest, reverse);
                     return Ok(found);
                 }
             }

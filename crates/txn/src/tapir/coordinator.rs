@@ -10,7 +10,9 @@
 //! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the user is told when the last one has surely passed (Trap A.2-1).
 //! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names node and life.
 
+use super::snapshot::Snapshot;
 use super::{Answer, End, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
+use crate::buffer::rest_of;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaVersion, Transaction, TransactionId,
@@ -60,19 +62,28 @@ impl<S: Site> Gateway<S> {
 
 impl<S: Site> Database for Gateway<S> {
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
-        if let Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) = how.mode {
-            let why = "a database without leaders cannot be read at a timestamp in the past yet";
-            return Box::pin(std::future::ready(Err(Failure::Refused(why.into()))));
-        }
         let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
         let began = self.site.now().interval;
+        let (site, guarantee, mode) = (Arc::clone(&self.site), self.guarantee, how.mode);
+        let age = how.age.unwrap_or(Age { began_ns: began.latest, node: node.0, number });
+        if let Mode::ReadOnly(when) = mode {
+            let at = match when {
+                ReadAt::Exact(at) | ReadAt::AtLeast(at) if at.nanos > began.latest => {
+                    return Box::pin(std::future::ready(Err(Failure::InFuture { now: began })));
+                }
+                ReadAt::Exact(at) => at,
+                // Everything that was told before has surely passed.
+                ReadAt::Now | ReadAt::AtLeast(_) => Timestamp { nanos: began.latest, ..Timestamp::ZERO },
+            };
+            let snapshot = Snapshot { site, guarantee, mode, age, began, at, versions: false };
+            return Box::pin(std::future::ready(Ok(Box::new(snapshot) as Box<dyn Transaction>)));
+        }
         let session = Session {
-            site: Arc::clone(&self.site),
-            guarantee: self.guarantee,
+            site,
+            guarantee,
             proposed: Arc::clone(&self.proposed),
-            mode: how.mode,
             transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
-            age: how.age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
+            age,
             fresh: how.age.is_some(),
             began,
             seen: BTreeMap::new(),
@@ -87,7 +98,6 @@ struct Session<S: Site> {
     site: Arc<S>,
     guarantee: Guarantee,
     proposed: Arc<AtomicU64>,
-    mode: Mode,
     transaction: TransactionId,
     age: Age,
     /// An attempt has failed: what it read may have been old.
@@ -98,6 +108,14 @@ struct Session<S: Site> {
     writes: Buffer,
     /// Somebody wants to know when rows were committed.
     versions: bool,
+}
+
+/// Nobody has answered.
+pub(super) fn unavailable<S: Site>(site: &S, shard: ShardId) -> Failure {
+    Failure::Unavailable(match site.is_closed() {
+        true => "this node is shutting down: begin again once it is back".to_owned(),
+        false => format!("too few replicas of shard {} answer: are their nodes up?", shard.0),
+    })
 }
 
 /// The part of a range that a chunk covers.
@@ -131,11 +149,7 @@ impl<S: Site> Session<S> {
         let part = range.common(&bounds);
         let until = self.boot_ns() + PATIENCE_NS;
         let Some(found) = self.site.read(shard, &part, (reverse, limit.max(1)), self.fresh, until).await else {
-            let why = match self.site.is_closed() {
-                true => "this node is shutting down: begin again once it is back".to_owned(),
-                false => format!("no replica of shard {} answers: are their nodes up?", shard.0),
-            };
-            return Err(Failure::Unavailable(why));
+            return Err(unavailable(&*self.site, shard));
         };
         let found = found?;
         let looked = covered(&part, found.chunk.rest.as_ref(), reverse);
@@ -148,18 +162,7 @@ impl<S: Site> Session<S> {
         }
         let Chunk { rows, at, rest, .. } = found.chunk;
         let at = if self.versions { at.into_iter().map(Some).collect() } else { Vec::new() };
-        // What lies beyond the shard's keys is left, too.
-        let rest = match (rest, reverse) {
-            (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
-            (Some(rest), true) => Some(KeyRange { start: range.start.clone(), end: rest.end }),
-            (None, false) if !bounds.reaches(range) => {
-                bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
-            }
-            (None, true) if bounds.start > range.start => {
-                Some(KeyRange { start: range.start.clone(), end: Some(bounds.start) })
-            }
-            (None, _) => None,
-        };
+        let rest = rest_of(range, &bounds, rest, reverse);
         Ok(Rows { rows, at, rest })
     }
 
@@ -266,7 +269,7 @@ fn vote(answer: Option<Answer>) -> Option<Vote> {
 
 impl<S: Site> Transaction for Session<S> {
     fn mode(&self) -> Mode {
-        self.mode
+        Mode::ReadWrite
     }
 
     fn age(&self) -> Age {
@@ -305,9 +308,6 @@ impl<S: Site> Transaction for Session<S> {
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
-        if self.mode != Mode::ReadWrite {
-            return Err(Failure::ReadOnly);
-        }
         self.writes.put(key, value)
     }
 

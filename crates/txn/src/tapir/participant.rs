@@ -50,6 +50,8 @@ pub struct Participant {
     written: BTreeMap<Key, Timestamp>,
     /// Who has committed, or read at a snapshot, has read up to here.
     read: Highest,
+    /// Some replica may have served snapshots up to here.
+    served: Timestamp,
     /// Everything at or below has ended, everywhere.
     settled: Timestamp,
 }
@@ -68,6 +70,7 @@ impl Participant {
             ended: BTreeMap::new(),
             written: BTreeMap::new(),
             read: Highest::default(),
+            served: Timestamp::ZERO,
             settled: Timestamp::ZERO,
         }
     }
@@ -145,6 +148,39 @@ impl Participant {
         };
         self.known.insert(proposal.transaction, known);
         vote
+    }
+
+    /// A snapshot of a range is to be read here: nothing is written below it from now on. Whether it can be: not as long as somebody is prepared who may write below it, and may have
+    /// been told that he did (Trap A.2-3).
+    pub fn serves(&mut self, range: &KeyRange, at: Timestamp) -> bool {
+        let writes = |proposal: &Proposal| proposal.writes.iter().any(|write| range.contains(&write.key));
+        let may_write = |proposal: &Proposal| proposal.at <= at && writes(proposal);
+        if self.prepared().any(may_write) && !broken(Rule::SnapshotsMissPrepared) {
+            sometimes!("a snapshot waits for what is prepared below it");
+            return false;
+        }
+        if !broken(Rule::SnapshotsUnguarded) {
+            self.read.raise(range, at);
+        }
+        true
+    }
+
+    /// Some replica may have served snapshots of any range up to here.
+    pub fn served(&mut self, through: Timestamp) {
+        self.served = self.served.max(through);
+        if !broken(Rule::ServedForgotten) {
+            self.read.raise(&KeyRange::all(), through);
+        }
+    }
+
+    /// The highest that was heard of.
+    pub fn served_through(&self) -> Timestamp {
+        self.served
+    }
+
+    /// Which keys the shard has.
+    pub fn bounds(&self) -> &KeyRange {
+        &self.bounds
     }
 
     /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now on.

@@ -140,6 +140,17 @@ pub enum End {
     },
 }
 
+/// What is true whoever hears of it, and is in the record so that nobody forgets it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Fact {
+    /// A transaction has ended.
+    #[n(0)]
+    Ended(#[n(0)] End),
+    /// A replica may have served snapshots up to here: who has not been said yes to does not write below any more.
+    #[n(1)]
+    Served(#[n(0)] Timestamp),
+}
+
 /// What a shard answers, from what enough of its replicas have: of one attempt (TAPIR-DECIDE).
 pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> Vote {
     let votes: Vec<Vote> = votes.into_iter().copied().collect();

@@ -15,6 +15,15 @@ pub struct Found {
     pub through: Timestamp,
 }
 
+/// What enough replicas have of a range at a timestamp, newest versions: no other will ever stand there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// It.
+    pub chunk: Chunk,
+    /// The newest of what was found, tombstones, too.
+    pub newest: Timestamp,
+}
+
 /// A node, as the coordinators on it see it.
 pub trait Site: Send + Sync + 'static {
     /// The time now.
@@ -42,6 +51,15 @@ pub trait Site: Send + Sync + 'static {
         fresh: bool,
         until: u64,
     ) -> impl Future<Output = Option<Result<Found, Failure>>> + Send;
+    /// What stands in a range at a timestamp, from so many replicas that nothing else comes to stand there. `None` if it cannot be known when the boot clock reaches `until`.
+    fn look(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        how: (bool, usize),
+        until: u64,
+    ) -> impl Future<Output = Option<Result<Looked, Failure>>> + Send;
     /// Asks a shard's replicas, and waits for their common answer until the boot clock reaches `until`. `None`, if there is none by then: it may come to be any. Where the
     /// answer is that something is [open](super::Standing::Open) in their view, they are asked to begin another.
     fn ask(&self, shard: ShardId, question: Question, until: u64) -> impl Future<Output = Option<Answer>> + Send;

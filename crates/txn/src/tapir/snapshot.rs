@@ -1,0 +1,106 @@
+//! A transaction that only reads, at one timestamp (§6.1).
+//!
+//! Each read is asked of so many replicas that nobody who has not been said yes to can write below the timestamp any more, whatever view begins; each of them refuses from then on, and says so only when
+//! nobody is prepared who might write there. The newest version that any of them has is what stood.
+//!
+//! A commit may be visible before its timestamp has surely passed: where real time counts, what was read is told when it has (Trap A.2-20, A.2-5).
+
+use super::{Guarantee, Site};
+use crate::{Age, Failure, Future, Lock, Mode, Outcome, Rows, Savepoint, SchemaVersion, Transaction, buffer::rest_of};
+use meridian_clock::{Interval, Timestamp};
+use meridian_mvcc::{Key, KeyRange, Value};
+use std::sync::Arc;
+
+/// How long replicas are looked for that answer.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// A snapshot that is being read.
+pub(super) struct Snapshot<S: Site> {
+    pub site: Arc<S>,
+    pub guarantee: Guarantee,
+    pub mode: Mode,
+    pub age: Age,
+    pub began: Interval,
+    pub at: Timestamp,
+    pub versions: bool,
+}
+
+impl<S: Site> Snapshot<S> {
+    async fn read(&self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+        let (shard, bounds) =
+            if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+        let part = range.common(&bounds);
+        let until = self.site.now().boot_ns + PATIENCE_NS;
+        let Some(looked) = self.site.look(shard, &part, self.at, (reverse, limit.max(1)), until).await else {
+            return Err(super::coordinator::unavailable(&*self.site, shard));
+        };
+        let looked = looked?;
+        let waits = self.guarantee == Guarantee::StrictlySerializable;
+        while waits && self.site.now().interval.earliest <= looked.newest.nanos && !self.site.is_closed() {
+            let now = self.site.now();
+            self.site.pause(now.boot_ns + (looked.newest.nanos - now.interval.earliest) + 1).await;
+        }
+        let at = if self.versions { looked.chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
+        let rest = rest_of(range, &bounds, looked.chunk.rest, reverse);
+        Ok(Rows { rows: looked.chunk.rows, at, rest })
+    }
+}
+
+impl<S: Site> Transaction for Snapshot<S> {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        self.began
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        Some(self.at)
+    }
+
+    fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            let found = self.read(&KeyRange::point(key.clone()), false, 1).await?;
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        _: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(self.read(range, reverse, limit_rows))
+    }
+
+    fn put(&mut self, _: Key, _: Option<Value>) -> Result<(), Failure> {
+        Err(Failure::ReadOnly)
+    }
+
+    fn planned_for(&mut self, _: SchemaVersion) {} // Schemas do not change here yet.
+
+    fn change_schema(&mut self, _: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
+        Err(Failure::ReadOnly)
+    }
+
+    fn show_versions(&mut self) {
+        self.versions = true;
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        Savepoint::default()
+    }
+
+    fn rollback_to(&mut self, _: Savepoint) {}
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        Box::pin(std::future::ready(Outcome::Committed { at: self.at }))
+    }
+}

@@ -1,0 +1,351 @@
+//! TAPIR's coordinator and its recovery, schedule by schedule: each shard is one replica here, and what is asked of it can be held up.
+
+use futures::channel::oneshot;
+use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::planted::{Rule, plant};
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key, KeyRange, Value};
+use meridian_txn::tapir::{
+    Answer, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing, recover,
+};
+use meridian_txn::{Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, Transaction};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+const A: ShardId = ShardId(0);
+const B: ShardId = ShardId(1);
+/// Keys up to here are the first shard's.
+const MIDDLE: &str = "b";
+
+/// Two shards, and true time.
+struct Shards {
+    now: u64,
+    participants: [Participant; 2],
+    versions: BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>,
+    /// Questions of a node to a shard that do not arrive yet.
+    held: Vec<(u32, ShardId, oneshot::Receiver<()>)>,
+    pauses: Vec<(u64, oneshot::Sender<()>)>,
+}
+
+/// A node, whose clock is so far from true time, and wider than that.
+struct Here {
+    node: u32,
+    skew: i64,
+    half: u64,
+    numbers: Mutex<u64>,
+    shards: Arc<Mutex<Shards>>,
+}
+
+fn keys_of(shard: ShardId) -> KeyRange {
+    let (first, second) = KeyRange::all().cut(&Key::from(MIDDLE));
+    if shard == A { first } else { second }
+}
+
+fn shards(guarantee: Guarantee) -> Arc<Mutex<Shards>> {
+    let participants = [A, B].map(|shard| Participant::new(guarantee, keys_of(shard)));
+    let (versions, held, pauses) = (BTreeMap::new(), Vec::new(), Vec::new());
+    Arc::new(Mutex::new(Shards { now: 1_000, participants, versions, held, pauses }))
+}
+
+fn gateway(shards: &Arc<Mutex<Shards>>, guarantee: Guarantee, node: u32, (skew, half): (i64, u64)) -> Gateway<Here> {
+    let (numbers, shards) = (Mutex::default(), Arc::clone(shards));
+    Gateway::new(Arc::new(Here { node, skew, half, numbers, shards }), guarantee)
+}
+
+/// From now on what a node asks a shard does not arrive; until this is used, or dropped.
+fn hold(shards: &Mutex<Shards>, node: u32, shard: ShardId) -> oneshot::Sender<()> {
+    let (release, held) = oneshot::channel();
+    shards.lock().unwrap().held.push((node, shard, held));
+    release
+}
+
+/// True time goes on.
+fn pass(shards: &Mutex<Shards>, until: u64) {
+    let mut shards = shards.lock().unwrap();
+    shards.now = until;
+    shards.pauses.retain(|(due, _)| *due > until); // Dropped is woken.
+}
+
+impl Site for Here {
+    fn now(&self) -> Reading {
+        let now = self.shards.lock().unwrap().now;
+        Reading::at(now, Interval::around(now.saturating_add_signed(self.skew), self.half))
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        (NodeId(self.node), Incarnation(1))
+    }
+
+    fn new_number(&self) -> u64 {
+        let mut number = self.numbers.lock().unwrap();
+        *number += 1;
+        *number
+    }
+
+    fn draw(&self) -> f64 {
+        0.5
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    fn route(&self, key: &Key) -> (ShardId, KeyRange) {
+        let shard = if keys_of(A).contains(key) { A } else { B };
+        (shard, keys_of(shard))
+    }
+
+    fn route_below(&self, _: Option<&Key>) -> (ShardId, KeyRange) {
+        unreachable!("nobody reads backwards here")
+    }
+
+    async fn read(
+        &self,
+        _: ShardId,
+        range: &KeyRange,
+        _: (bool, usize),
+        _: bool,
+        _: u64,
+    ) -> Option<Result<Found, Failure>> {
+        let shards = self.shards.lock().unwrap();
+        let mut chunk = Chunk::default();
+        for (key, versions) in shards.versions.iter().filter(|(key, _)| range.contains(key)) {
+            match versions.last_key_value() {
+                Some((at, Some(value))) => {
+                    chunk.rows.push((key.clone(), value.clone()));
+                    chunk.at.push(*at);
+                }
+                Some((at, None)) => chunk.gone.push((key.clone(), *at)),
+                None => {}
+            }
+        }
+        Some(Ok(Found { chunk, through: Timestamp::ZERO }))
+    }
+
+    async fn look(
+        &self,
+        _: ShardId,
+        _: &KeyRange,
+        _: Timestamp,
+        _: (bool, usize),
+        _: u64,
+    ) -> Option<Result<Looked, Failure>> {
+        unreachable!("nobody reads a snapshot here")
+    }
+
+    async fn ask(&self, shard: ShardId, question: Question, _: u64) -> Option<Answer> {
+        let held = {
+            let mut shards = self.shards.lock().unwrap();
+            let place = shards.held.iter().position(|(node, of, _)| (*node, *of) == (self.node, shard));
+            place.map(|place| shards.held.remove(place).2)
+        };
+        if let Some(held) = held {
+            let _ = held.await;
+        }
+        let now = self.now();
+        let participant = &mut self.shards.lock().unwrap().participants[shard.0 as usize];
+        Some(match question {
+            Question::Prepare(proposal) => Answer::Vote(participant.prepare(now, &proposal)),
+            Question::Resolve(transaction) => {
+                let standing = participant.resolve(transaction);
+                if standing == Standing::Open {
+                    // A view begins with the question, and with what is prepared.
+                    let prepared: Vec<_> = participant.prepared().cloned().collect();
+                    let decided: Vec<_> = prepared.iter().map(|one| (one, meridian_txn::tapir::Vote::Ok)).collect();
+                    participant.sync(now, &decided, &[]);
+                    participant.fence([transaction]);
+                }
+                Answer::Stands(standing)
+            }
+        })
+    }
+
+    fn tell(&self, shard: ShardId, end: End) {
+        let mut shards = self.shards.lock().unwrap();
+        let Some((at, writes)) = shards.participants[shard.0 as usize].end(&end) else { return };
+        for write in writes {
+            shards.versions.entry(write.key).or_default().insert(at, write.value);
+        }
+    }
+
+    async fn pause(&self, until: u64) {
+        let (due, pause) = oneshot::channel();
+        self.shards.lock().unwrap().pauses.push((until, due));
+        let _ = pause.await;
+    }
+}
+
+fn poll<T>(future: &mut (impl std::future::Future<Output = T> + Unpin)) -> Option<T> {
+    match std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    }
+}
+
+fn done<T>(future: impl std::future::Future<Output = T>) -> T {
+    poll(&mut Box::pin(future)).expect("nothing of it is held up")
+}
+
+fn begin(gateway: &Gateway<Here>) -> Box<dyn Transaction> {
+    done(gateway.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("it begins")
+}
+
+/// Reads some, and is about to commit writes of others.
+fn commits(gateway: &Gateway<Here>, reads: &[&str], writes: &[&str]) -> Future<'static, Outcome> {
+    let mut transaction = begin(gateway);
+    for key in reads {
+        done(transaction.get(&Key::from(*key), Lock::Shared)).expect("it is read");
+    }
+    for key in writes {
+        transaction.put(Key::from(*key), Some(Value::from("1"))).expect("it is written");
+    }
+    transaction.commit()
+}
+
+fn aborted(why: Conflict) -> Option<Outcome> {
+    Some(Outcome::Aborted { why })
+}
+
+/// Trap A.2-1: one reads a and writes b at 50, prepared at a's shard only; another writes a at 100, and its user is told; a third begins after that, and writes b at 10. What
+/// becomes of the first, and when the user of the second is told.
+fn inversion(guarantee: Guarantee) -> (Option<Outcome>, Vec<Timestamp>) {
+    let shards = shards(guarantee);
+    let clocks = [(1, 0), (2, -90), (3, -50)].map(|(node, skew)| gateway(&shards, guarantee, node, (skew, 100)));
+    let slow = hold(&shards, 3, B);
+    let mut third = commits(&clocks[2], &["a"], &["b"]);
+    assert_eq!(poll(&mut third), None, "its question to the other shard is on its way");
+    let mut first = commits(&clocks[0], &[], &["a"]);
+    let mut now = 1_000;
+    let at_first = loop {
+        if let Some(Outcome::Committed { at }) = poll(&mut first) {
+            break at;
+        }
+        now += 10;
+        pass(&shards, now);
+    };
+    let mut second = commits(&clocks[1], &[], &["b"]);
+    let at_second = loop {
+        if let Some(Outcome::Committed { at }) = poll(&mut second) {
+            break at;
+        }
+        now += 10;
+        pass(&shards, now);
+    };
+    drop(slow);
+    let mut outcome = None;
+    for _ in 0..100 {
+        outcome = outcome.or_else(|| poll(&mut third));
+        now += 10;
+        pass(&shards, now);
+    }
+    (outcome, vec![at_first, at_second])
+}
+
+#[test]
+fn real_time_is_kept_by_the_wait_for_the_final_timestamp() {
+    let (outcome, at) = inversion(Guarantee::StrictlySerializable);
+    assert_eq!(outcome, aborted(Conflict::Overwritten), "it was too early for one, and has not seen the other");
+    assert!(at[0] < at[1], "who was told before the other began is before it");
+}
+
+#[test]
+fn who_does_not_wait_is_serializable_and_out_of_real_time() {
+    for guarantee in [Guarantee::Serializable, Guarantee::StrictlySerializable] {
+        plant((guarantee == Guarantee::StrictlySerializable).then_some(Rule::CommitWait), true);
+        let (outcome, at) = inversion(guarantee);
+        plant(None, false);
+        let Some(Outcome::Committed { at: between }) = outcome else { panic!("{outcome:?}") };
+        assert!(at[1] < between && between < at[0], "who began last is first");
+    }
+}
+
+/// A session goes away when it has told how its transaction ended, and has not told its user.
+#[test]
+fn who_goes_away_while_its_timestamp_passes_has_committed() {
+    let shards = shards(Guarantee::StrictlySerializable);
+    let [gone, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+    let release = hold(&shards, 1, B);
+    let mut commit = commits(&gone, &["a"], &["a", "b"]);
+    assert_eq!(poll(&mut commit), None);
+    let who = shards.lock().unwrap().participants[0].prepared().next().map(|one| one.transaction).expect("prepared");
+    drop(release);
+    assert_eq!(poll(&mut commit), None, "it has been told everywhere, and waits for its timestamp to pass");
+    drop(commit);
+    assert_eq!(resolved(&shards, &other, who), Some(true));
+    assert_eq!(shards.lock().unwrap().versions.len(), 2);
+}
+
+/// Asks until it is known.
+fn resolved(shards: &Mutex<Shards>, by: &Gateway<Here>, who: meridian_txn::TransactionId) -> Option<bool> {
+    let site = Arc::clone(by.site());
+    let mut recovery = Box::pin(async move { recover(&*site, who, &[A, B], u64::MAX).await });
+    for _ in 0..5 {
+        if let Some(outcome) = poll(&mut recovery) {
+            return outcome;
+        }
+        let now = shards.lock().unwrap().now;
+        pass(shards, now + 100_000_000);
+    }
+    panic!("nobody can find out");
+}
+
+/// §5.2.2, the first case: somebody has recorded how it ended, others have not heard.
+#[test]
+fn an_end_that_somebody_has_recorded_is_kept() {
+    for commits_it in [true, false] {
+        let shards = shards(Guarantee::StrictlySerializable);
+        let [gone, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+        let mut commit = commits(&gone, &[], &["a", "b"]);
+        let release = hold(&shards, 1, B);
+        assert_eq!(poll(&mut commit), None);
+        let proposal = shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
+        let (who, at) = (proposal.transaction, proposal.at);
+        let mut its_part = proposal.clone();
+        its_part.writes[0].key = Key::from("b");
+        let now = other.site().now();
+        shards.lock().unwrap().participants[1].prepare(now, &its_part);
+        let end = if commits_it { End::Commit(proposal) } else { End::Abort { transaction: who, at } };
+        other.site().tell(A, end);
+        assert_eq!(resolved(&shards, &other, who), Some(commits_it));
+        let there = shards.lock().unwrap().participants[1].ended(who);
+        assert_eq!(there, Some(commits_it), "and the other shard hears of it");
+        drop((release, commit));
+    }
+}
+
+/// The second: a shard has not said yes. It never will, and the coordinator that was only slow hears so, too.
+#[test]
+fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
+    let shards = shards(Guarantee::StrictlySerializable);
+    let [slow, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+    let release = hold(&shards, 1, B);
+    let mut commit = commits(&slow, &[], &["a", "b"]);
+    assert_eq!(poll(&mut commit), None);
+    let who = shards.lock().unwrap().participants[0].prepared().next().map(|one| one.transaction).expect("prepared");
+    assert_eq!(resolved(&shards, &other, who), Some(false));
+    drop(release);
+    assert_eq!(poll(&mut commit), aborted(Conflict::Overwritten), "its late question is refused");
+    assert!(shards.lock().unwrap().versions.is_empty());
+}
+
+/// The third: all have said yes, and nobody has heard it from all.
+#[test]
+fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
+    let shards = shards(Guarantee::StrictlySerializable);
+    let [gone, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+    let (of_a, of_b) = (hold(&shards, 1, A), hold(&shards, 1, B));
+    let mut commit = commits(&gone, &[], &["a", "b"]);
+    assert_eq!(poll(&mut commit), None);
+    drop(of_a);
+    assert_eq!(poll(&mut commit), None);
+    let proposal = shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
+    let mut its_part = proposal.clone();
+    its_part.writes[0].key = Key::from("b");
+    let now = other.site().now();
+    shards.lock().unwrap().participants[1].prepare(now, &its_part);
+    drop((commit, of_b)); // It is gone before it has heard of the second yes.
+    assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true));
+    assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true), "whoever asks again hears the same");
+    assert_eq!(shards.lock().unwrap().versions.len(), 2);
+}
