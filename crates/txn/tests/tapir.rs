@@ -243,3 +243,15 @@ fn votes_of_one_attempt_become_one() {
         assert_eq!(decide(&votes, 2), decided, "{votes:?}");
     }
 }
+
+/// Bad input: what is told of keys that the shard does not have is not believed.
+#[test]
+fn a_commit_of_keys_elsewhere_is_not_taken_in() {
+    let bounds = KeyRange { start: Key::from("a"), end: Some(Key::from("m")) };
+    let mut replica = Participant::new(Guarantee::StrictlySerializable, bounds);
+    let elsewhere = proposal(1, 10, Vec::new(), &["k", "z"]);
+    assert_eq!(replica.prepare(now(), &elsewhere), Vote::Abort);
+    assert_eq!(replica.end(&End::Commit(elsewhere)), None);
+    assert_eq!(replica.ended(who(1)), None, "nor that it has ended");
+    assert!(replica.end(&End::Commit(proposal(1, 10, Vec::new(), &["k"]))).is_some());
+}

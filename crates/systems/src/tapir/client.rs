@@ -128,7 +128,7 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
                 decides = true;
                 break;
             }
-            if enough_ns.is_none() && heard.answers().is_some() {
+            if tells.is_none() && enough_ns.is_none() && heard.answers().is_some() {
                 enough_ns = Some(wire.boot_ns() - began_ns);
             }
         }

@@ -212,12 +212,15 @@ impl Participant {
         late.map(|proposal| (proposal.transaction, proposal.participants.clone())).collect()
     }
 
+    /// Whether all that a transaction has read and writes here is this shard's.
+    fn is_at_home(&self, proposal: &Proposal) -> bool {
+        proposal.reads.iter().all(|seen| self.bounds.contains_range(&seen.range))
+            && proposal.writes.iter().all(|write| self.bounds.contains(&write.key))
+    }
+
     /// What there is against a proposal.
     fn check(&self, now: Reading, proposal: &Proposal) -> Vote {
-        let within = |range: &KeyRange| self.bounds.contains_range(range);
-        let at_home = proposal.reads.iter().all(|seen| within(&seen.range))
-            && proposal.writes.iter().all(|write| self.bounds.contains(&write.key));
-        if !at_home {
+        if !self.is_at_home(proposal) {
             return Vote::Abort;
         }
         let mut against = Against::default();
@@ -266,6 +269,10 @@ impl Participant {
             End::Commit(proposal) => (proposal.transaction, proposal.at, Some(proposal)),
             End::Abort { transaction, at } => (*transaction, *at, None),
         };
+        if committed.is_some_and(|proposal| !self.is_at_home(proposal)) {
+            sometimes!("somebody tells of a commit that is another shard's");
+            return None;
+        }
         let known = self.known.remove(&transaction);
         self.fences.remove(&transaction);
         if at <= self.settled && known.is_none() || self.ended.contains_key(&transaction) {
