@@ -246,7 +246,10 @@ impl<S: Site> Session<S> {
             self.site.tell(*shard, End::Commit(proposal));
         }
         let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(Rule::CommitWait);
-        while waits && self.site.now().interval.earliest <= at.nanos && !self.site.is_closed() {
+        while waits && self.site.now().interval.earliest <= at.nanos {
+            if self.site.is_closed() {
+                return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
+            }
             let now = self.site.now();
             self.site.pause(now.boot_ns + (at.nanos - now.interval.earliest) + 1).await;
         }

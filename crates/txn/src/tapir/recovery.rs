@@ -30,6 +30,14 @@ pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[Shar
     let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
     let stands = stands?;
     let outcome = outcome(&stands)?;
+    // Who names others, or nobody, is not believed: the outcome would not be that of all who take part.
+    let named = |standing: &Standing| match standing {
+        Standing::Committed(proposal) | Standing::Prepared(proposal) => proposal.participants == participants,
+        _ => true,
+    };
+    if participants.is_empty() || !stands.iter().all(named) {
+        return None;
+    }
     let proposals: Option<Vec<Proposal>> = stands.into_iter().map(proposal).collect();
     match (outcome, proposals) {
         (true, Some(proposals)) => {

@@ -36,7 +36,10 @@ impl<S: Site> Snapshot<S> {
         };
         let looked = looked?;
         let waits = self.guarantee == Guarantee::StrictlySerializable;
-        while waits && self.site.now().interval.earliest <= looked.newest.nanos && !self.site.is_closed() {
+        while waits && self.site.now().interval.earliest <= looked.newest.nanos {
+            if self.site.is_closed() {
+                return Err(super::coordinator::unavailable(&*self.site, shard));
+            }
             let now = self.site.now();
             self.site.pause(now.boot_ns + (looked.newest.nanos - now.interval.earliest) + 1).await;
         }
