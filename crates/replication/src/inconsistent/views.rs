@@ -209,10 +209,20 @@ impl<A: Application> Replica<A> {
 
     fn begin(&mut self, view: View, record: RecordOf<A>, out: &mut Outbox<Self>) {
         (self.view, self.began) = (view, view);
-        self.record = record;
+        let before = std::mem::replace(&mut self.record, record);
         self.gathered.clear();
         let kept: KeptOf<A> = Kept::Began { view, record: self.record.clone() };
         self.keep(kept, out);
+        // What was told here since the last view is true, whoever else has heard of it.
+        for (id, entry) in before {
+            if let (Op::Inconsistent(op), State::Finalized(_), None) = (&entry.op, &entry.state, entry.merged)
+                && !self.record.contains_key(&id)
+            {
+                sometimes!("a view begins without what a replica was told");
+                self.keep(Kept::Told { id, op: op.clone() }, out);
+                self.record.insert(id, entry);
+            }
+        }
         out.disarm(super::Timer::View);
         self.then(Then::Began(view), out);
     }
