@@ -10,9 +10,9 @@ use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, 
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{self, Config, Invocation, Message as Said, Op, OpId, RecordOf, Timer, View};
-use meridian_systems::tapir::Shard;
+use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, Fact, Guarantee, Proposal, Question, Seen, Standing, Vote, decide, stands};
+use meridian_txn::tapir::{Answer, Fact, Guarantee, Proposal, Question, Seen, Standing, Vote};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -126,21 +126,6 @@ fn proposal(transaction: usize) -> Proposal {
 
 fn question(op: usize) -> Question {
     if op < 2 { Question::Prepare(proposal(op)) } else { Question::Resolve(who(0)) }
-}
-
-/// What the code decides from answers, as `client.rs` does.
-fn common(op: usize, answers: &[&Answer]) -> Answer {
-    if let [known] = answers {
-        return (*known).clone();
-    }
-    if op < 2 {
-        let vote = |answer: &&Answer| if let Answer::Vote(vote) = answer { Some(*vote) } else { None };
-        let votes: Vec<Vote> = answers.iter().filter_map(vote).collect();
-        return Answer::Vote(decide(&votes, 2));
-    }
-    let standing = |answer: &&Answer| if let Answer::Stands(standing) = answer { Some(standing.clone()) } else { None };
-    let standings: Vec<Standing> = answers.iter().filter_map(standing).collect();
-    Answer::Stands(stands(&standings))
 }
 
 impl State {
@@ -314,7 +299,7 @@ impl Model for Small {
             }
             Action::Decide { op } => {
                 let answers = state.clients[op].heard.answers()?;
-                let answer = common(op, &answers);
+                let answer = common(&question(op), answers, 2);
                 let client = &mut state.clients[op];
                 client.decided = Some(client.heard.decide(answer).clone());
             }

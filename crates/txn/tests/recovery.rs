@@ -153,8 +153,7 @@ impl Site for Here {
                     // A view begins with the question, and with what is prepared.
                     let prepared: Vec<_> = participant.prepared().cloned().collect();
                     let decided: Vec<_> = prepared.iter().map(|one| (one, meridian_txn::tapir::Vote::Ok)).collect();
-                    participant.sync(now, &decided, &[]);
-                    participant.fence([transaction]);
+                    participant.sync(now, &decided, &[transaction], &[]);
                 }
                 Answer::Stands(standing)
             }

@@ -5,7 +5,7 @@ use meridian_machine::ShardId;
 use meridian_machine::planted::{Rule, plant};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{End, Guarantee, Participant, Proposal, Seen, Vote, decide};
+use meridian_txn::tapir::{End, Guarantee, Participant, Proposal, Seen, Standing, Vote, decide};
 
 fn at(nanos: u64) -> Timestamp {
     Timestamp { nanos, logical: 0, issuer: 1 }
@@ -143,7 +143,7 @@ fn a_likely_vote_that_contradicts_what_is_known_was_not_fast() {
     let mut replica = replica(Guarantee::Serializable);
     let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
     let (known, likely) = (proposal(1, 20, read(), &["k"]), proposal(2, 10, read(), &["k"]));
-    replica.sync(now(), &[(&known, Vote::Ok)], &[]);
+    replica.sync(now(), &[(&known, Vote::Ok)], &[], &[]);
     assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[]), [Vote::Retry(at(20))]);
     let reads = proposal(3, 30, Vec::new(), &["other"]);
     assert_eq!(replica.merge(now(), &[(&reads, Vote::Ok)], &[]), [Vote::Ok], "nothing contradicts that");
@@ -156,9 +156,9 @@ fn an_attempt_that_will_never_commit_excludes_nobody() {
     let first = proposal(2, 10, Vec::new(), &["k"]);
     let second = again(&first, 30);
     let reader = proposal(1, 20, vec![replica.see(&point("k"))], &["w"]);
-    replica.sync(now(), &[(&first, Vote::Ok)], &[]);
+    replica.sync(now(), &[(&first, Vote::Ok)], &[], &[]);
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[&second]), [Vote::Ok, Vote::Ok]);
-    replica.sync(now(), &[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[]);
+    replica.sync(now(), &[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[], &[]);
     assert!(replica.prepared().all(|standing| standing.transaction == who(1)), "nothing is left of it");
 }
 
@@ -179,8 +179,8 @@ fn what_a_view_that_was_bypassed_has_said_excludes_nobody() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let bypassed = proposal(1, 10, Vec::new(), &["k"]);
     let reader = proposal(2, 20, vec![replica.see(&point("k"))], &["k"]);
-    replica.sync(now(), &[(&bypassed, Vote::Ok)], &[]);
-    replica.sync(now(), &[], &[]); // The newest view has never heard of it.
+    replica.sync(now(), &[(&bypassed, Vote::Ok)], &[], &[]);
+    replica.sync(now(), &[], &[], &[]); // The newest view has never heard of it.
     assert_eq!(replica.prepared().count(), 1, "another shard may be committing it");
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[]), [Vote::Ok]);
 }
@@ -191,7 +191,7 @@ fn what_is_settled_does_not_come_back() {
     let old = proposal(1, 10, Vec::new(), &["k"]);
     commits(&mut replica, &old);
     replica.settle(at(20));
-    let installed = replica.sync(now(), &[(&old, Vote::Ok)], &[&End::Commit(old.clone())]);
+    let installed = replica.sync(now(), &[(&old, Vote::Ok)], &[], &[&End::Commit(old.clone())]);
     assert!(installed.is_empty(), "{installed:?}");
     assert_eq!(replica.prepared().count(), 0);
 }
@@ -202,9 +202,9 @@ fn what_is_prepared_stays_when_a_view_begins_without_it() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let prepared = proposal(1, 10, Vec::new(), &["k"]);
     replica.prepare(now(), &prepared);
-    replica.sync(now(), &[], &[]);
+    replica.sync(now(), &[], &[], &[]);
     assert_eq!(replica.prepared().count(), 1);
-    replica.sync(now(), &[(&prepared, Vote::Abstain)], &[]);
+    replica.sync(now(), &[(&prepared, Vote::Abstain)], &[], &[]);
     assert_eq!(replica.prepared().count(), 0, "unless the group has said otherwise");
 }
 
@@ -254,4 +254,22 @@ fn a_commit_of_keys_elsewhere_is_not_taken_in() {
     assert_eq!(replica.end(&End::Commit(elsewhere)), None);
     assert_eq!(replica.ended(who(1)), None, "nor that it has ended");
     assert!(replica.end(&End::Commit(proposal(1, 10, Vec::new(), &["k"]))).is_some());
+}
+
+/// A later attempt has reached one replica only, and the view begins without it: who recovers the transaction is to hear the same from everybody.
+#[test]
+fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
+    let first = proposal(1, 10, Vec::new(), &["k"]);
+    let standings = [false, true].map(|met_it| {
+        let mut replica = replica(Guarantee::StrictlySerializable);
+        assert_eq!(replica.prepare(now(), &first), Vote::Ok);
+        if met_it {
+            assert_eq!(replica.prepare(now(), &again(&first, 20)), Vote::Ok);
+        }
+        assert_eq!(replica.resolve(who(1)), Standing::Open, "no view has begun with the question");
+        replica.sync(now(), &[(&first, Vote::Ok)], &[who(1)], &[]);
+        assert_eq!(replica.prepare(now(), &again(&first, 30)), Vote::Abort, "no other attempt is prepared");
+        replica.resolve(who(1))
+    });
+    assert_eq!(standings, [Standing::Prepared(first.clone()), Standing::Prepared(first)]);
 }

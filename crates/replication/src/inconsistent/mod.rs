@@ -78,7 +78,7 @@ pub trait Application: Sized {
 
     /// Everything in this record is the group's: what is here is made to agree with it. When a view begins, what is not in it was not successful; at a
     /// replica's birth, and for one that is told of a view late, other operations may be: what this replica has answered comes after ([`recall`](Self::recall)), and
-    /// what it holds for others is not given up for that.
+    /// what it holds for others is not given up for that. Who merges a view is called twice: before with what is known, and after with all of it.
     fn sync(&mut self, now: Reading, record: &RecordOf<Self>, effects: &mut Vec<Self::Effect>);
 
     /// Decides operations of which nobody knows whether they were successful. `likely` are those that may have been, with this result and no other; `open` are

@@ -324,9 +324,7 @@ impl<A: Application> Machine for Replica<A> {
 
     fn on_message(&mut self, now: Reading, from: Address, message: MessageOf<A>, out: &mut Outbox<Self>) {
         match message {
-            Message::Propose { .. } | Message::Finalize { .. } | Message::Tell { .. } | Message::Renew { .. }
-                if self.is_between_views() =>
-            {
+            Message::Propose { .. } | Message::Finalize { .. } | Message::Renew { .. } if self.is_between_views() => {
                 sometimes!("a replica between two views is silent");
             }
             Message::Propose { id, op, newest } => {
@@ -337,6 +335,7 @@ impl<A: Application> Machine for Replica<A> {
                 self.ask_for_view(now, newest, out);
                 self.on_finalize(now, from, id, result, out);
             }
+            // A fact is true between two views, too: it is carried into the next.
             Message::Tell { id, op } => self.on_tell(now, id, op, out),
             Message::Renew { view } => {
                 if view >= self.began && !self.is_changing() {

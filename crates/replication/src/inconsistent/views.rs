@@ -168,6 +168,8 @@ impl<A: Application> Replica<A> {
             let (op, state) = (Op::Consensus(op), State::Finalized(Some(result)));
             record.insert(id, Entry { op, state, merged: Some(view) });
         }
+        // Who has merged begins as everybody does who is told: what it knows is a function of the record.
+        self.application.sync(now, &record, &mut effects);
         // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
         if records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks) {
             let everybody_has = |entry: &Entry<_, _, _>| entry.merged.is_some_and(|merged| merged <= newest);

@@ -44,8 +44,8 @@ pub trait Wire: Send + Sync {
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
 }
 
-/// What a shard answers, from what enough of its replicas have.
-fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
+/// What a shard answers, from what enough of its replicas have; `quorum` of them are enough.
+pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
     if let [known] = answers[..] {
         return known.clone();
     }

@@ -3,9 +3,8 @@
 //! ```text
 //!   a session's question ── invoke ──▶ Propose ─▶ all replicas of the shard ─▶ enough alike, or decide and Finalize ──▶ its answer
 //!   how it ended         ── tell ────▶ Tell ────▶ all replicas, which install
-//! ```
-//!
 //!   a snapshot       ── look ────▶ Look ────▶ replicas, which refuse writes below it from then on ─▶ as many as it takes ──▶ the newest of each key
+//! ```
 //!
 //! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits. No database can choose it
 //! yet: the worlds of its tests run it whole, nodes do not.
@@ -15,7 +14,7 @@ mod messages;
 mod replica;
 mod shard;
 
-pub use client::{Wire, invoke, look, tell};
+pub use client::{Wire, common, invoke, look, tell};
 pub use messages::{Kept, Message, Page};
 pub use replica::{Effect, Replica, Serve};
 pub use shard::Shard;

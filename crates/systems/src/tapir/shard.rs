@@ -1,15 +1,11 @@
 //! What operations on a shard mean: questions are put to the participant, and facts are taken in.
 
 use super::Effect;
-use meridian_clock::Timestamp;
 use meridian_machine::Reading;
-use meridian_mvcc::{KeyRange, Write};
+use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, State};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, Fact, Guarantee, Participant, Proposal, Question, Standing, Vote};
-
-/// What is to be installed: versions of one commit.
-type Installed = (Timestamp, Vec<Write>);
+use meridian_txn::tapir::{Answer, Fact, Guarantee, Installed, Participant, Proposal, Question, Standing, Vote};
 
 /// What operations on a shard mean.
 #[derive(Clone, Debug)]
@@ -42,11 +38,11 @@ type Answered = (OpId, Question, Answer);
 
 /// Proposals, with the votes on them.
 fn votes(answered: &[Answered]) -> Vec<(&Proposal, Vote)> {
-    let vote = |(_, question, answer): &'_ Answered| match answer {
-        Answer::Vote(vote) => prepares(question).map(|_| *vote),
-        Answer::Stands(_) => None,
-    };
-    answered.iter().filter_map(|one| Some((prepares(&one.1)?, vote(one)?))).collect()
+    let voted = answered.iter().filter_map(|(_, question, answer)| match (question, answer) {
+        (Question::Prepare(proposal), Answer::Vote(vote)) => Some((proposal, *vote)),
+        _ => None,
+    });
+    voted.collect()
 }
 
 fn prepares(question: &Question) -> Option<&Proposal> {
@@ -85,23 +81,25 @@ impl Application for Shard {
     }
 
     fn sync(&mut self, now: Reading, record: &RecordOf<Shard>, effects: &mut Vec<Effect>) {
-        let (mut decided, mut ends, mut fenced) = (Vec::new(), Vec::new(), Vec::new());
+        // A question that the view began with: of that transaction everything that it began with is decided, and nothing that came later counts.
+        let asked = |entry: &Entry<Fact, Question, Answer>| match &entry.op {
+            Op::Consensus(Question::Resolve(transaction)) => entry.merged.map(|_| *transaction),
+            _ => None,
+        };
+        let asked: Vec<TransactionId> = record.values().filter_map(asked).collect();
+        let (mut decided, mut ends) = (Vec::new(), Vec::new());
         for Entry { op, state, merged } in record.values() {
             match (op, state) {
                 (Op::Consensus(Question::Prepare(proposal)), State::Finalized(Some(Answer::Vote(vote)))) => {
-                    decided.push((proposal, *vote));
-                }
-                // One that a view began with: what it asks about was decided then.
-                (Op::Consensus(Question::Resolve(transaction)), _) => {
-                    fenced.extend(merged.is_some().then_some(*transaction));
+                    let counts = merged.is_some() || !asked.contains(&proposal.transaction);
+                    decided.extend(counts.then_some((proposal, *vote)));
                 }
                 (Op::Inconsistent(Fact::Ended(end)), State::Finalized(_)) => ends.push(end),
                 (Op::Inconsistent(Fact::Served(through)), State::Finalized(_)) => self.participant.served(*through),
                 _ => {}
             }
         }
-        effects.extend(self.participant.sync(now, &decided, &ends).into_iter().map(install));
-        self.participant.fence(fenced);
+        effects.extend(self.participant.sync(now, &decided, &asked, &ends).into_iter().map(install));
     }
 
     fn merge(
@@ -121,9 +119,7 @@ impl Application for Shard {
             Question::Prepare(_) => Answer::Vote(decided.next().unwrap_or(Vote::Abstain)),
             Question::Resolve(_) => told.cloned().unwrap_or(Answer::Stands(Standing::Open)),
         });
-        let answers = answers.collect();
-        self.participant.fence(questions().filter_map(resolves));
-        answers
+        answers.collect()
     }
 
     fn forgets(&self, _: OpId, entry: &Entry<Fact, Question, Answer>) -> bool {

@@ -27,13 +27,13 @@
 //! 5. Who has ended does not come to be prepared (A.2-15).
 //! 6. A transaction has committed exactly if every participant has said yes to the same attempt. Whoever wants to know asks them all, and hears what the coordinator
 //!    would; so nobody has to be elected to finish what somebody else began (A.2-12).
-//!
 //! 7. What a snapshot has been read from refuses whatever would be written below it, over restarts and views (§6.1; A.2-3).
 //!
 //! Left out: the fast path of §6.1, which reads at one replica. It is unsafe where a replica was cut off: a quorum's read raises there up to when a key was read,
 //! although it lacks the newest version, which then passes for valid (A.2-4).
 //!
-//! Not yet here: checkpoints, by which what is settled goes up.
+//! Known to be wrong: with five replicas or more, invariant 6 can be broken by facts that reach some, a partition and a view change (`docs/decisions/2026-11-23-tapir-whole.md`).
+//! Not yet here: checkpoints, by which what is settled goes up; changes of schemas.
 
 mod coordinator;
 mod highest;
@@ -44,7 +44,7 @@ mod site;
 mod snapshot;
 
 pub use coordinator::Gateway;
-pub use participant::Participant;
+pub use participant::{Installed, Participant};
 pub use proposal::{Answer, End, Fact, Guarantee, Proposal, Question, Seen, Standing, Vote, decide, stands};
 pub use recovery::recover;
 pub use site::{Found, Looked, Site};

@@ -198,13 +198,6 @@ impl Participant {
         known.and_then(|known| known.prepared.clone()).map_or(Standing::Never, Standing::Prepared)
     }
 
-    /// A view begins with questions about these transactions.
-    pub fn fence(&mut self, transactions: impl IntoIterator<Item = TransactionId>) {
-        let open = |transaction: &TransactionId| !self.ended.contains_key(transaction);
-        let fences: Vec<_> = transactions.into_iter().filter(open).collect();
-        self.fences.extend(fences.into_iter().map(|transaction| (transaction, Fence::Stands)));
-    }
-
     /// Transactions of which nobody has said for so long what became of them, and who takes part in each: their coordinators are gone, or what they said was lost.
     pub fn overdue(&self, now: Reading, after_ns: u64) -> Vec<(TransactionId, Vec<ShardId>)> {
         let late = |known: &&Known| known.since_ns.saturating_add(after_ns) <= now.boot_ns;
@@ -293,13 +286,22 @@ impl Participant {
         Some((at, proposal.writes.clone()))
     }
 
-    /// These are the group's: what was decided of proposals, and who has ended. What is prepared here and is not among them stays: another shard may be
-    /// committing it (Trap A.2-10).
-    pub fn sync(&mut self, now: Reading, decided: &[(&Proposal, Vote)], ends: &[&End]) -> Vec<Installed> {
+    /// These are the group's: what was decided of proposals, who has ended, and of whom the view has begun with a question what became of them. What is prepared here and is not
+    /// among them stays: another shard may be committing it (Trap A.2-10). Not so if somebody asks: then everybody knows of it what the record says, and nothing else.
+    pub fn sync(
+        &mut self,
+        now: Reading,
+        decided: &[(&Proposal, Vote)],
+        asked: &[TransactionId],
+        ends: &[&End],
+    ) -> Vec<Installed> {
         // A view that began here may have been bypassed: only what is said now is the group's.
         self.known.values_mut().for_each(|known| known.sure = false);
-        // So did the questions that it began with.
         self.fences.clear();
+        for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction)) {
+            self.known.remove(transaction);
+            self.fences.insert(*transaction, Fence::Stands);
+        }
         let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
         for (proposal, vote) in decided.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
             self.note(now, proposal, *vote);
@@ -393,12 +395,6 @@ impl Participant {
         rest.sort_by_key(|(_, proposal)| proposal.transaction);
         for (place, proposal) in rest {
             results[place] = self.prepare(now, proposal);
-            // The view that is to begin says so.
-            if results[place] == Vote::Ok
-                && let Some(known) = self.known.get_mut(&proposal.transaction)
-            {
-                known.sure = known.prepared.as_ref().is_some_and(|standing| standing.attempt == proposal.attempt);
-            }
         }
         results
     }
