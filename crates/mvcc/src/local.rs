@@ -68,6 +68,11 @@ pub fn schema(shard: u32, table: u32) -> Key {
     recipe(shard, &[&[SCHEMA], &table.to_be_bytes()[..]].concat())
 }
 
+/// All of these.
+pub fn schemas(shard: u32) -> KeyRange {
+    KeyRange::prefix(&recipe(shard, &[SCHEMA]))
+}
+
 /// All rows of the recipe's own.
 pub fn recipes(shard: u32) -> KeyRange {
     KeyRange::prefix(&key(shard, RECIPE))

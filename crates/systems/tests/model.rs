@@ -240,7 +240,7 @@ impl Model for Small {
                 view_timeout_ns: SLOW,
                 gather_ns: SLOW,
             };
-            let shard = Shard::new(Guarantee::StrictlySerializable, KeyRange::all());
+            let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
             Replica::new(config, shard, Vec::new(), now(), &mut Outbox::new()).expect("one of three")
         };
         let heard = Invocation::new(Unordered::of(REPLICAS).expect("three"));

@@ -8,7 +8,7 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
     Answer, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing, recover,
 };
-use meridian_txn::{Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, Transaction};
+use meridian_txn::{Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, SchemaVersion, Transaction};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -43,7 +43,7 @@ fn keys_of(shard: ShardId) -> KeyRange {
 }
 
 fn shards(guarantee: Guarantee) -> Arc<Mutex<Shards>> {
-    let participants = [A, B].map(|shard| Participant::new(guarantee, keys_of(shard)));
+    let participants = [A, B].map(|shard| Participant::new(guarantee, shard, keys_of(shard)));
     let (versions, held, pauses) = (BTreeMap::new(), Vec::new(), Vec::new());
     Arc::new(Mutex::new(Shards { now: 1_000, participants, versions, held, pauses }))
 }
@@ -347,4 +347,39 @@ fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
     assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true));
     assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true), "whoever asks again hears the same");
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
+}
+
+/// A schema changes in both shards of its table: what is planned for the version before does not commit any more, whether it has looked before or not.
+#[test]
+fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
+    let shards = shards(Guarantee::Serializable);
+    let [one, other] = [1, 2].map(|node| gateway(&shards, Guarantee::Serializable, node, (0, 0)));
+    let version = |version| SchemaVersion { table: 7, version };
+    let plan = |gateway: &Gateway<Here>, of: u64, reads: &[&str]| {
+        let mut transaction = begin(gateway);
+        transaction.planned_for(version(of));
+        for key in reads {
+            done(transaction.get(&Key::from(*key), Lock::Shared)).expect("it is read");
+        }
+        transaction.put("c".into(), Some(Value::from("1"))).expect("it is written");
+        transaction
+    };
+    let (early, late) = (plan(&one, 1, &["a"]), plan(&one, 1, &[]));
+    let mut change = begin(&other);
+    change.change_schema(version(2), vec![KeyRange::all()]).expect("it is changed");
+    assert!(matches!(done(change.commit()), Outcome::Committed { .. }));
+    assert_eq!(shards.lock().unwrap().versions.len(), 2, "there is a row in each shard");
+    let changed = Conflict::SchemaChanged { table: 7 };
+    assert_eq!(Some(done(early.commit())), aborted(changed.clone()), "its other shard says so");
+    assert_eq!(Some(done(late.commit())), aborted(changed.clone()));
+    let mut reads = begin(&one);
+    reads.planned_for(version(1));
+    assert_eq!(done(reads.get(&"a".into(), Lock::Shared)), Err(Failure::Aborted(changed)));
+    assert!(matches!(done(plan(&one, 2, &["a"]).commit()), Outcome::Committed { .. }));
+    // Who has looked where it changes next is validated.
+    let looked = plan(&one, 2, &["a", "c"]);
+    let mut change = begin(&other);
+    change.change_schema(version(3), vec![KeyRange::all()]).expect("it is changed");
+    assert!(matches!(done(change.commit()), Outcome::Committed { .. }));
+    assert_eq!(Some(done(looked.commit())), aborted(Conflict::Overwritten));
 }

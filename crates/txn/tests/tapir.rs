@@ -34,7 +34,7 @@ fn again(before: &Proposal, nanos: u64) -> Proposal {
 }
 
 fn replica(guarantee: Guarantee) -> Participant {
-    Participant::new(guarantee, KeyRange::all())
+    Participant::new(guarantee, ShardId(0), KeyRange::all())
 }
 
 fn commits(replica: &mut Participant, proposal: &Proposal) {
@@ -210,7 +210,7 @@ fn what_is_prepared_stays_when_a_view_begins_without_it() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    let mut replica = Participant::new(Guarantee::StrictlySerializable, KeyRange::prefix(b"a"));
+    let mut replica = Participant::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::prefix(b"a"));
     assert_eq!(replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])), Vote::Abort, "another shard's key");
     let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
     assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "a clock that is wrong, or one's own");
@@ -248,7 +248,7 @@ fn votes_of_one_attempt_become_one() {
 #[test]
 fn a_commit_of_keys_elsewhere_is_not_taken_in() {
     let bounds = KeyRange { start: Key::from("a"), end: Some(Key::from("m")) };
-    let mut replica = Participant::new(Guarantee::StrictlySerializable, bounds);
+    let mut replica = Participant::new(Guarantee::StrictlySerializable, ShardId(0), bounds);
     let elsewhere = proposal(1, 10, Vec::new(), &["k", "z"]);
     assert_eq!(replica.prepare(now(), &elsewhere), Vote::Abort);
     assert_eq!(replica.end(&End::Commit(elsewhere)), None);

@@ -8,7 +8,8 @@ use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
-use meridian_txn::tapir::{Answer, End, Fact, Looked, Question, Standing, Vote, decide, stands};
+use meridian_txn::Failure;
+use meridian_txn::tapir::{Answer, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
 use std::collections::BTreeMap;
 use std::pin::pin;
 
@@ -166,7 +167,7 @@ pub async fn look<W: Wire>(
     at: Timestamp,
     (reverse, limit): (bool, usize),
     until: u64,
-) -> Option<Looked> {
+) -> Option<Result<Looked, Failure>> {
     let replicas = wire.replicas(shard);
     let enough = Unordered::of(replicas.len())?.reading();
     let (node, incarnation) = wire.here();
@@ -180,16 +181,35 @@ pub async fn look<W: Wire>(
         });
         let (mut asked, mut pages) = (asked.collect::<FuturesUnordered<_>>(), Vec::new());
         while let Some(said) = asked.next().await {
-            if let Some(Message::Looked { page: Some(page), .. }) = said {
-                pages.push(page);
+            match said {
+                Some(Message::Looked { page: Some(page), .. }) => pages.push(page),
+                Some(Message::TooOld { oldest, .. }) => return Some(Err(Failure::BelowHorizon { oldest })),
+                _ => {}
             }
             if pages.len() >= enough {
-                return Some(newest(range, pages, reverse, limit));
+                return Some(Ok(newest(range, pages, reverse, limit)));
             }
         }
         wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
     }
     None
+}
+
+/// What one replica has of a range now. `None`, if it has not answered when the boot clock reaches `until`.
+pub async fn read<W: Wire>(
+    wire: &W,
+    from: (ShardId, NodeId),
+    range: &KeyRange,
+    (reverse, limit): (bool, usize),
+    until: u64,
+) -> Option<Found> {
+    let (node, incarnation) = wire.here();
+    let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+    let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
+    match wire.ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until).await {
+        Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),
+        _ => None,
+    }
 }
 
 /// The newest version of each key that any page has, of what all of them have looked at.

@@ -1,7 +1,7 @@
 //! What sessions and replicas say.
 
 use meridian_clock::Timestamp;
-use meridian_mvcc::{KeyRange, Write};
+use meridian_mvcc::{Chunk, KeyRange, Write};
 use meridian_replication::inconsistent::{self, OpId};
 use meridian_txn::tapir::{Answer, Fact, Question};
 use minicbor::{Decode, Encode};
@@ -44,9 +44,63 @@ pub enum Message {
         #[n(1)]
         page: Option<Page>,
     },
+    /// A session reads what is newest here, which is validated when it commits.
+    #[n(3)]
+    Read {
+        /// Its question; no operation has this number.
+        #[n(0)]
+        id: OpId,
+        /// What.
+        #[n(1)]
+        range: KeyRange,
+        /// From the end.
+        #[n(2)]
+        reverse: bool,
+        /// So many rows at most.
+        #[n(3)]
+        limit_rows: u32,
+    },
+    /// What the replica has of it.
+    #[n(4)]
+    Found {
+        /// The question.
+        #[n(0)]
+        id: OpId,
+        /// It.
+        #[n(1)]
+        page: Page,
+        /// Everything at or below was settled there, before it was looked at.
+        #[n(2)]
+        through: Timestamp,
+    },
+    /// The snapshot is older than what is kept.
+    #[n(5)]
+    TooOld {
+        /// The question.
+        #[n(0)]
+        id: OpId,
+        /// The oldest that can be read.
+        #[n(1)]
+        oldest: Timestamp,
+    },
 }
 
-/// The newest version of each key, tombstones, too.
+impl Message {
+    /// The question that this answers, if it is an answer to a session.
+    pub fn answers(&self) -> Option<OpId> {
+        match self {
+            Message::Operation(
+                inconsistent::Message::Reply { id, .. }
+                | inconsistent::Message::Confirm { id, .. }
+                | inconsistent::Message::Missing { id, .. },
+            ) => Some(*id),
+            Message::Looked { id, .. } | Message::Found { id, .. } | Message::TooOld { id, .. } => Some(*id),
+            Message::Operation(_) | Message::Look { .. } | Message::Read { .. } => None,
+        }
+    }
+}
+
+/// The newest version of each key of which there is one, tombstones, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Page {
     /// In the order that was asked for.
@@ -55,4 +109,34 @@ pub struct Page {
     /// What was not looked at.
     #[n(1)]
     pub rest: Option<KeyRange>,
+}
+
+impl Page {
+    /// What a scan found, in one sequence.
+    pub fn of(chunk: Chunk, reverse: bool) -> Page {
+        let Chunk { rows, at, gone, rest } = chunk;
+        let live = rows.into_iter().zip(at).map(|((key, value), at)| (at, Write { key, value: Some(value) }));
+        let gone = gone.into_iter().map(|(key, at)| (at, Write { key, value: None }));
+        let mut versions: Vec<(Timestamp, Write)> = live.chain(gone).collect();
+        versions.sort_unstable_by(|(_, one), (_, other)| one.key.cmp(&other.key));
+        if reverse {
+            versions.reverse();
+        }
+        Page { versions, rest }
+    }
+
+    /// The inverse.
+    pub fn chunk(self) -> Chunk {
+        let mut chunk = Chunk { rest: self.rest, ..Chunk::default() };
+        for (at, Write { key, value }) in self.versions {
+            match value {
+                Some(value) => {
+                    chunk.rows.push((key, value));
+                    chunk.at.push(at);
+                }
+                None => chunk.gone.push((key, at)),
+            }
+        }
+        chunk
+    }
 }

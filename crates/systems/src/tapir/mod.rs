@@ -14,7 +14,7 @@ mod messages;
 mod replica;
 mod shard;
 
-pub use client::{Wire, common, invoke, look, tell};
+pub use client::{Wire, common, invoke, look, read, tell};
 pub use messages::{Kept, Message, Page};
-pub use replica::{Effect, Replica, Serve};
+pub use replica::{Effect, Replica, Serve, View};
 pub use shard::Shard;

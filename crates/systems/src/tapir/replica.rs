@@ -3,7 +3,7 @@
 //! What a snapshot is served below is refused from then on. Which ranges that were is in memory; up to which timestamp at all is a fact in the record, said ahead so that not every read is
 //! a write. So it comes to whoever merges a view, and outlives a restart.
 
-use super::{Kept, Message, Shard};
+use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
@@ -34,6 +34,15 @@ pub enum Effect {
     Serve(Serve),
 }
 
+/// What a session wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// What stands at a timestamp, below which nothing is written any more.
+    Snapshot(Timestamp),
+    /// Whatever is newest, where everything at or below this is settled.
+    Newest(Timestamp),
+}
+
 /// What is to be read for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serve {
@@ -41,14 +50,32 @@ pub struct Serve {
     pub to: Address,
     /// Its question.
     pub id: OpId,
-    /// The snapshot.
-    pub at: Timestamp,
+    /// As of when.
+    pub view: View,
     /// What of it.
     pub range: KeyRange,
     /// From the end.
     pub reverse: bool,
     /// So many rows at most.
     pub limit_rows: usize,
+}
+
+impl Serve {
+    /// The timestamp at which is to be read.
+    pub fn at(&self) -> Timestamp {
+        match self.view {
+            View::Snapshot(at) => at,
+            View::Newest(_) => Timestamp::MAX,
+        }
+    }
+
+    /// What the session is answered, for what was found.
+    pub fn answer(&self, page: Page) -> Message {
+        match self.view {
+            View::Snapshot(_) => Message::Looked { id: self.id, page: Some(page) },
+            View::Newest(through) => Message::Found { id: self.id, page, through },
+        }
+    }
 }
 
 /// A replica.
@@ -101,18 +128,28 @@ impl Replica {
         out.lend(|out| self.operations.change_view(now, out), embed);
     }
 
-    fn on_look(&mut self, now: Reading, serve: Serve, out: &mut Outbox<Self>) {
+    /// Everything at or below has ended here: who reads names only versions above.
+    pub fn settled(&self) -> Timestamp {
+        self.operations.application().participant().settled()
+    }
+
+    fn on_read(&self, serve: Serve, out: &mut Outbox<Self>) {
+        if self.operations.application().participant().has(&serve.range) {
+            out.act(Effect::Serve(serve));
+        }
+    }
+
+    fn on_look(&mut self, now: Reading, at: Timestamp, serve: Serve, out: &mut Outbox<Self>) {
         let participant = self.operations.application_mut().participant_mut();
-        let at_home = participant.bounds().contains_range(&serve.range);
-        if !at_home || serve.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
+        if !participant.has(&serve.range) || at.nanos > now.interval.latest.saturating_add(FAR_NS) {
             sometimes!("a snapshot is asked for that is not to be served");
             return;
         }
-        if !participant.serves(&serve.range, serve.at) {
+        if !participant.serves(&serve.range, at) {
             return out.send(serve.to, Message::Looked { id: serve.id, page: None });
         }
-        if serve.at > self.ceiling {
-            self.ceiling = Timestamp::end_of(serve.at.nanos.saturating_add(AHEAD_NS));
+        if at > self.ceiling {
+            self.ceiling = Timestamp::end_of(at.nanos.saturating_add(AHEAD_NS));
             self.facts += 1;
             let (node, incarnation) = (self.me.0.0, self.me.1.0);
             let id = OpId { node, incarnation, number: OWN + self.facts };
@@ -142,10 +179,15 @@ impl Machine for Replica {
             // What is between two views does not know what the next one begins with.
             Message::Look { .. } if self.operations.is_between_views() => {}
             Message::Look { id, at, range, reverse, limit_rows } => {
-                let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
-                self.on_look(now, Serve { to: from, id, at, range, reverse, limit_rows }, out);
+                let (view, limit_rows) = (View::Snapshot(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
+                self.on_look(now, at, Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
-            Message::Looked { .. } => {} // For sessions.
+            Message::Read { id, range, reverse, limit_rows } => {
+                let view = View::Newest(self.settled());
+                let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
+                self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
+            }
+            Message::Looked { .. } | Message::Found { .. } | Message::TooOld { .. } => {} // For sessions.
         }
     }
 

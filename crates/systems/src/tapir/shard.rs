@@ -1,7 +1,7 @@
 //! What operations on a shard mean: questions are put to the participant, and facts are taken in.
 
 use super::Effect;
-use meridian_machine::Reading;
+use meridian_machine::{Reading, ShardId};
 use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, State};
 use meridian_txn::TransactionId;
@@ -14,9 +14,9 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// One in which nothing has happened.
-    pub fn new(guarantee: Guarantee, bounds: KeyRange) -> Shard {
-        Shard { participant: Participant::new(guarantee, bounds) }
+    /// One in which nothing has happened, with these keys.
+    pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Shard {
+        Shard { participant: Participant::new(guarantee, shard, bounds) }
     }
 
     /// What it knows of transactions.

@@ -1,6 +1,6 @@
 //! A node as its sessions see it: what they ask for is left on a desk, and the world takes it from there.
 
-use super::{KEYS, MS, SHARDS, answers};
+use super::{KEYS, MS, SHARDS};
 use futures::channel::oneshot;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, ShardId};
@@ -153,7 +153,7 @@ impl Desk {
     }
 
     pub fn hear(&self, from: NodeId, said: Message) {
-        let Some(id) = answers(&said) else { return };
+        let Some(id) = said.answers() else { return };
         if let Some(sender) = self.state.lock().waiting.remove(&(id.number, from)) {
             let _ = sender.send(said); // Who has gone does not mind.
         }
@@ -283,7 +283,7 @@ impl Site for Desk {
         how: (bool, usize),
         until: u64,
     ) -> Option<Result<Looked, Failure>> {
-        look(self, shard, range, at, how, until).await.map(Ok)
+        look(self, shard, range, at, how, until).await
     }
 
     async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {

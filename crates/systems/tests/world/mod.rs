@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_replication::inconsistent::{Config, Message as Said, Op, Timer};
+use meridian_replication::inconsistent::{Config, Op, Timer};
 use meridian_systems::tapir::{Effect, Kept, Message, Replica, Serve, Shard};
 use meridian_txn::tapir::{End, Fact, Gateway, Guarantee, Proposal, Question, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt, Transaction, TransactionId};
@@ -328,7 +328,7 @@ impl World {
             let (me, database, shard) = (node(at), address.database, address.shard);
             let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
             let config = Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns };
-            let (now, shard) = (self.reading(at), Shard::new(self.guarantee, bounds));
+            let (now, shard) = (self.reading(at), Shard::new(self.guarantee, shard, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
             there.replica = Replica::new(config, Incarnation(life), shard, there.disk.clone(), now, &mut there.out);
@@ -555,12 +555,12 @@ impl World {
                     self.step(home, |replica, now, out| replica.on_durable(now, through, out));
                 }
             }
-            Event::Serve { home, life, serve: Serve { to, id, at, range, reverse, limit_rows } } => {
+            Event::Serve { home, life, serve } => {
                 let node = self.node_of(home);
-                if self.nodes[node].life == life {
-                    let page = self.shared.lock().page(node, &range, at, reverse, limit_rows);
-                    let from = self.address(home);
-                    self.send(from, to, Message::Looked { id, page });
+                let Serve { to, ref range, reverse, limit_rows, .. } = serve;
+                let page = self.shared.lock().page(node, range, serve.at(), reverse, limit_rows);
+                if let Some(page) = page.filter(|_| self.nodes[node].life == life) {
+                    self.send(self.address(home), to, serve.answer(page));
                 }
             }
             Event::Timer { home, life, timer, armed } => {
@@ -760,14 +760,5 @@ impl World {
             }
         }
         Ok(())
-    }
-}
-
-/// A reply that a client may hear.
-pub fn answers(said: &Message) -> Option<meridian_replication::inconsistent::OpId> {
-    match said {
-        Message::Operation(Said::Reply { id, .. } | Said::Confirm { id, .. } | Said::Missing { id, .. })
-        | Message::Looked { id, .. } => Some(*id),
-        _ => None,
     }
 }

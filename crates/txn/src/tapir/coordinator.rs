@@ -10,6 +10,7 @@
 //! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the user is told when the last one has surely passed (Trap A.2-1).
 //! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names node and life.
 
+use super::schemas::{self, Planned};
 use super::snapshot::Snapshot;
 use super::{Answer, End, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
 use crate::buffer::rest_of;
@@ -21,7 +22,7 @@ use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{ShardId, sometimes};
-use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write};
+use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +76,8 @@ impl<S: Site> Database for Gateway<S> {
                 // Everything that was told before has surely passed.
                 ReadAt::Now | ReadAt::AtLeast(_) => Timestamp { nanos: began.latest, ..Timestamp::ZERO },
             };
-            let snapshot = Snapshot { site, guarantee, mode, age, began, at, versions: false };
+            let planned = Planned::default();
+            let snapshot = Snapshot { site, guarantee, mode, age, began, at, planned, versions: false };
             return Box::pin(std::future::ready(Ok(Box::new(snapshot) as Box<dyn Transaction>)));
         }
         let session = Session {
@@ -88,6 +90,7 @@ impl<S: Site> Database for Gateway<S> {
             began,
             seen: BTreeMap::new(),
             writes: Buffer::default(),
+            planned: Planned::default(),
             versions: false,
         };
         Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn Transaction>)))
@@ -106,6 +109,7 @@ struct Session<S: Site> {
     /// What it has read, in each shard.
     seen: BTreeMap<ShardId, Vec<Seen>>,
     writes: Buffer,
+    planned: Planned,
     /// Somebody wants to know when rows were committed.
     versions: bool,
 }
@@ -146,13 +150,22 @@ impl<S: Site> Session<S> {
     async fn read(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
         let (shard, bounds) =
             if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
-        let part = range.common(&bounds);
+        self.check_schemas(shard).await?;
+        let Chunk { rows, at, rest, .. } = self.find(shard, &range.common(&bounds), (reverse, limit)).await?;
+        let at = if self.versions { at.into_iter().map(Some).collect() } else { Vec::new() };
+        let rest = rest_of(range, &bounds, rest, reverse);
+        Ok(Rows { rows, at, rest })
+    }
+
+    /// What a replica of a shard has of a part of its keys; it is to be validated that nothing else comes to stand there.
+    async fn find(&mut self, shard: ShardId, part: &KeyRange, how: (bool, usize)) -> Result<Chunk, Failure> {
+        let (reverse, limit) = how;
         let until = self.boot_ns() + PATIENCE_NS;
-        let Some(found) = self.site.read(shard, &part, (reverse, limit.max(1)), self.fresh, until).await else {
+        let Some(found) = self.site.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await else {
             return Err(unavailable(&*self.site, shard));
         };
         let found = found?;
-        let looked = covered(&part, found.chunk.rest.as_ref(), reverse);
+        let looked = covered(part, found.chunk.rest.as_ref(), reverse);
         if !looked.is_empty() {
             let seen = seen(looked, &found);
             let known = self.seen.entry(shard).or_default();
@@ -160,10 +173,39 @@ impl<S: Site> Session<S> {
                 known.push(seen);
             }
         }
-        let Chunk { rows, at, rest, .. } = found.chunk;
-        let at = if self.versions { at.into_iter().map(Some).collect() } else { Vec::new() };
-        let rest = rest_of(range, &bounds, rest, reverse);
-        Ok(Rows { rows, at, rest })
+        Ok(found.chunk)
+    }
+
+    /// Reads which versions of schemas hold in a shard of those that the transaction was planned for, once: as everything that it reads, that is validated.
+    async fn check_schemas(&mut self, shard: ShardId) -> Result<(), Failure> {
+        for table in self.planned.unchecked(shard) {
+            let row = self.find(shard, &KeyRange::point(local::schema(shard.0, table)), (false, 1)).await?;
+            self.planned.check(shard, table, row.rows.first().map(|(_, value)| value))?;
+        }
+        Ok(())
+    }
+
+    /// What it writes in each shard, rows of schemas included.
+    fn take_writes(&mut self) -> BTreeMap<ShardId, Vec<Write>> {
+        let mut writes: BTreeMap<ShardId, BTreeMap<Key, Option<Value>>> = BTreeMap::new();
+        for (to, ranges) in self.writes.take_schemas() {
+            for range in ranges {
+                let mut rest = Some(range);
+                while let Some(range) = rest {
+                    let (shard, bounds) = self.site.route(&range.start);
+                    let row = (local::schema(shard.0, to.table), Some(schemas::row(to.version)));
+                    writes.entry(shard).or_default().extend([row]);
+                    rest = rest_of(&range, &bounds, None, false);
+                }
+            }
+        }
+        for Write { key, value } in self.writes.take() {
+            writes.entry(self.site.route(&key).0).or_default().insert(key, value);
+        }
+        let in_order = |writes: BTreeMap<Key, Option<Value>>| {
+            writes.into_iter().map(|(key, value)| Write { key, value }).collect::<Vec<Write>>()
+        };
+        writes.into_iter().map(|(shard, writes)| (shard, in_order(writes))).collect()
     }
 
     /// A timestamp that nobody has, above another one and now.
@@ -177,9 +219,14 @@ impl<S: Site> Session<S> {
 
     /// Proposes timestamps until all shards say yes to one, or one says no.
     async fn propose(mut self) -> Outcome {
-        let mut writes: BTreeMap<ShardId, Vec<Write>> = BTreeMap::new();
-        for write in self.writes.take() {
-            writes.entry(self.site.route(&write.key).0).or_default().push(write);
+        let mut writes = self.take_writes();
+        let touched: BTreeSet<ShardId> = self.seen.keys().chain(writes.keys()).copied().collect();
+        for shard in touched {
+            match self.check_schemas(shard).await {
+                Ok(()) => {}
+                Err(Failure::Aborted(why)) => return Outcome::Aborted { why },
+                Err(_) => return Outcome::Aborted { why: Conflict::Late }, // Nothing was proposed yet.
+            }
         }
         let mut seen = std::mem::take(&mut self.seen);
         let participants: BTreeSet<ShardId> = seen.keys().chain(writes.keys()).copied().collect();
@@ -314,10 +361,13 @@ impl<S: Site> Transaction for Session<S> {
         self.writes.put(key, value)
     }
 
-    fn planned_for(&mut self, _: SchemaVersion) {} // Schemas do not change here yet.
+    fn planned_for(&mut self, schema: SchemaVersion) {
+        self.planned.plan(schema);
+    }
 
-    fn change_schema(&mut self, _: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
-        Err(Failure::Refused("schemas cannot change in a database without leaders yet".into()))
+    fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure> {
+        self.writes.change_schema(to, ranges);
+        Ok(())
     }
 
     fn show_versions(&mut self) {

@@ -15,6 +15,7 @@
 //! | `participant` | what does a replica answer, and what does it keep? |
 //! | `site` | what does a coordinator want of its node? |
 //! | `coordinator` | what does a session do, from its first read to the outcome? |
+//! | `schemas` | does what a transaction was planned for hold where it reads and writes? |
 //! | `snapshot` | how is a snapshot read that everybody agrees on? |
 //! | `recovery` | what became of a transaction whose coordinator is gone? |
 //! | `highest` | up to when was a key read? |
@@ -33,13 +34,14 @@
 //! although it lacks the newest version, which then passes for valid (A.2-4).
 //!
 //! Known to be wrong: with five replicas or more, invariant 6 can be broken by facts that reach some, a partition and a view change (`docs/decisions/2026-11-23-tapir-whole.md`).
-//! Not yet here: checkpoints, by which what is settled goes up; changes of schemas.
+//! Not yet here: checkpoints, by which what is settled goes up.
 
 mod coordinator;
 mod highest;
 mod participant;
 mod proposal;
 mod recovery;
+mod schemas;
 mod site;
 mod snapshot;
 

@@ -8,7 +8,7 @@ use crate::TransactionId;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{ShardId, sometimes};
-use meridian_mvcc::{Key, KeyRange, Write};
+use meridian_mvcc::{Key, KeyRange, Write, local};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -42,6 +42,8 @@ enum Fence {
 pub struct Participant {
     guarantee: Guarantee,
     bounds: KeyRange,
+    /// Rows about the shard itself that sessions read and write.
+    own: KeyRange,
     known: BTreeMap<TransactionId, Known>,
     fences: BTreeMap<TransactionId, Fence>,
     /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp.
@@ -61,10 +63,11 @@ pub type Installed = (Timestamp, Vec<Write>);
 
 impl Participant {
     /// Nobody has been here. A shard has these keys.
-    pub fn new(guarantee: Guarantee, bounds: KeyRange) -> Self {
+    pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Self {
         Participant {
             guarantee,
             bounds,
+            own: local::schemas(shard.0),
             known: BTreeMap::new(),
             fences: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -178,9 +181,18 @@ impl Participant {
         self.served
     }
 
-    /// Which keys the shard has.
-    pub fn bounds(&self) -> &KeyRange {
-        &self.bounds
+    /// Whether all keys of a range are this shard's.
+    pub fn has(&self, range: &KeyRange) -> bool {
+        self.bounds.contains_range(range) || self.own.contains_range(range)
+    }
+
+    fn has_key(&self, key: &Key) -> bool {
+        self.bounds.contains(key) || self.own.contains(key)
+    }
+
+    /// Everything at or below has ended, and nothing is proposed there any more.
+    pub fn settled(&self) -> Timestamp {
+        self.settled
     }
 
     /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now on.
@@ -207,8 +219,8 @@ impl Participant {
 
     /// Whether all that a transaction has read and writes here is this shard's.
     fn is_at_home(&self, proposal: &Proposal) -> bool {
-        proposal.reads.iter().all(|seen| self.bounds.contains_range(&seen.range))
-            && proposal.writes.iter().all(|write| self.bounds.contains(&write.key))
+        proposal.reads.iter().all(|seen| self.has(&seen.range))
+            && proposal.writes.iter().all(|write| self.has_key(&write.key))
     }
 
     /// What there is against a proposal.

@@ -5,10 +5,13 @@
 //!
 //! A commit may be visible before its timestamp has surely passed: where real time counts, what was read is told when it has (Trap A.2-20, A.2-5).
 
-use super::{Guarantee, Site};
+use super::schemas::Planned;
+use super::{Guarantee, Looked, Site};
 use crate::{Age, Failure, Future, Lock, Mode, Outcome, Rows, Savepoint, SchemaVersion, Transaction, buffer::rest_of};
+use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
-use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_machine::ShardId;
+use meridian_mvcc::{Key, KeyRange, Value, local};
 use std::sync::Arc;
 
 /// How long replicas are looked for that answer.
@@ -22,18 +25,32 @@ pub(super) struct Snapshot<S: Site> {
     pub age: Age,
     pub began: Interval,
     pub at: Timestamp,
+    pub planned: Planned,
     pub versions: bool,
 }
 
 impl<S: Site> Snapshot<S> {
-    async fn read(&self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+    /// What stands in a part of a shard's keys.
+    async fn look(&self, shard: ShardId, part: &KeyRange, how: (bool, usize)) -> Result<Looked, Failure> {
+        let until = self.site.now().boot_ns + PATIENCE_NS;
+        let looked = self.site.look(shard, part, self.at, how, until).await;
+        looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.site, shard)))
+    }
+
+    async fn read(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
         let (shard, bounds) =
             if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+        // Which schemas hold there is asked for at the same time, and once.
+        let tables = self.planned.unchecked(shard);
+        let rows = tables.iter().map(|table| KeyRange::point(local::schema(shard.0, *table)));
         let part = range.common(&bounds);
-        let until = self.site.now().boot_ns + PATIENCE_NS;
-        let Some(looked) = self.site.look(shard, &part, self.at, (reverse, limit.max(1)), until).await else {
-            return Err(super::coordinator::unavailable(&*self.site, shard));
-        };
+        let asked = rows.map(|row| (row, (false, 1))).chain([(part, (reverse, limit.max(1)))]);
+        let asked: Vec<(KeyRange, (bool, usize))> = asked.collect();
+        let mut found = join_all(asked.iter().map(|(part, how)| self.look(shard, part, *how))).await;
+        let looked = found.pop().expect("the range was asked for last");
+        for (table, found) in tables.into_iter().zip(found) {
+            self.planned.check(shard, table, found?.chunk.rows.first().map(|(_, value)| value))?;
+        }
         let looked = looked?;
         let waits = self.guarantee == Guarantee::StrictlySerializable;
         while waits && self.site.now().interval.earliest <= looked.newest.nanos {
@@ -87,7 +104,9 @@ impl<S: Site> Transaction for Snapshot<S> {
         Err(Failure::ReadOnly)
     }
 
-    fn planned_for(&mut self, _: SchemaVersion) {} // Schemas do not change here yet.
+    fn planned_for(&mut self, schema: SchemaVersion) {
+        self.planned.plan(schema);
+    }
 
     fn change_schema(&mut self, _: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
         Err(Failure::ReadOnly)
