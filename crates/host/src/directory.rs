@@ -29,7 +29,7 @@ use meridian_placement::{
 };
 use meridian_replication::group::{Index, Membership, Roster, Stay};
 use meridian_store::{Left, Space};
-use meridian_systems::envelope;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin, Replica};
 use meridian_txn::locking::Members;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -309,7 +309,8 @@ impl Directory {
         let key = MachineKey { database: sessions.database().0, shard: shard.0 };
         let path = || here.folder.clone().unwrap_or_default().join("log");
         let kept = self.records.lock().get(&key).cloned().unwrap_or_default();
-        let records: Result<Vec<Vec<_>>, String> = kept.iter().map(|bytes| envelope::read_record(bytes)).collect();
+        let records: Result<Vec<Vec<_>>, String> =
+            kept.iter().map(|bytes| envelope::read(Kind::Spanner, bytes)).collect();
         let records = records.map_err(|what| OpenError::Damaged { path: path(), what })?;
         let place = Place {
             key,

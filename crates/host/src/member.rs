@@ -26,7 +26,7 @@ use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::{Extent, Left, Space};
-use meridian_systems::envelope;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::{Mutex, RwLock};
@@ -244,7 +244,7 @@ impl MemberHome {
                 group.compact(Index(applied));
                 group.checkpoint()
             });
-            plumbing.journal.checkpoint(key, envelope::write_record(&checkpoint));
+            plumbing.journal.checkpoint(key, envelope::write(Kind::Spanner, &checkpoint));
         })));
     }
 
@@ -388,7 +388,7 @@ impl World<Replica> for MemberHome {
         let Some(peers) = self.peers.get() else { return };
         let (_, incarnation) = self.sessions.here();
         let from = Address { incarnation, ..Address::replica(self.me, self.sessions.database(), self.shard()) };
-        peers.post(to.node, deadline, envelope::write_frame(from, to, &message));
+        peers.post(to.node, deadline, envelope::write_frame(Kind::Spanner, from, to, &message));
         let mut said = self.said.lock();
         if !said.contains(&to.node) {
             said.push(to.node);
@@ -397,7 +397,7 @@ impl World<Replica> for MemberHome {
 
     fn persist(&self, position: Position, record: Record) {
         if let Some(this) = self.this.upgrade() {
-            self.plumbing.journal.persist(self.key, || envelope::write_record(&vec![record]), position, this);
+            self.plumbing.journal.persist(self.key, || envelope::write(Kind::Spanner, &vec![record]), position, this);
         }
     }
 

@@ -203,7 +203,7 @@ impl Inbox {
             }
             return;
         }
-        let (from, to, message) = match envelope::read_frame::<Message>(frame) {
+        let (from, to, message) = match envelope::read_frame::<Message>(Kind::Spanner, frame) {
             Ok(read) => read,
             Err(why) => return tracing::warn!(%sender, %why, "dropped a frame"),
         };

@@ -13,7 +13,7 @@ use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::{FIRST_SHARD, Routes};
 use meridian_replication::group::{Index, Stay};
-use meridian_systems::envelope;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Invitations, Message};
 use meridian_txn::Age;
 use meridian_txn::locking::{Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Request, Seat, TransactionId};
@@ -260,7 +260,7 @@ impl Sessions {
         if let Some(peers) = self.peers.get() {
             let answer = Message::Answer(Reply::NotLeader { id, leader: self.elsewhere(to.shard) });
             let here = Address { incarnation: self.incarnation, ..to };
-            peers.post(from.node, None, envelope::write_frame(here, from, &answer));
+            peers.post(from.node, None, envelope::write_frame(Kind::Spanner, here, from, &answer));
             peers.flush(from.node);
         }
     }
@@ -328,7 +328,11 @@ impl Sessions {
                 None => self.hear(number, Reply::NotLeader { id, leader: self.elsewhere(shard) }),
             }
         } else if let Some(peers) = self.peers.get() {
-            peers.post(node, None, envelope::write_frame(from, Address::replica(node, database, shard), &message));
+            peers.post(
+                node,
+                None,
+                envelope::write_frame(Kind::Spanner, from, Address::replica(node, database, shard), &message),
+            );
             peers.flush(node);
         }
     }

@@ -12,7 +12,7 @@ use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
 use meridian_sql::Engine;
 use meridian_store::{Extent, Left, RedbStore, Space};
-use meridian_systems::envelope;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows, Timer};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
@@ -61,7 +61,7 @@ pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entr
     let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: false };
     let Ok((_, recovered)) = Log::open(Arc::new(disk.clone()), options) else { return Default::default() };
     let of_shard = recovered.records.iter().filter(|(owner, _, _)| *owner == key(shard));
-    let records = of_shard.filter_map(|(_, _, bytes)| envelope::read_record::<Vec<Record>>(bytes).ok());
+    let records = of_shard.filter_map(|(_, _, bytes)| envelope::read::<Vec<Record>>(Kind::Spanner, bytes).ok());
     let restored = Restored { records: records.flatten().collect(), ..Restored::default() };
     let (base, kept) = restored.log();
     (base.0, kept)
@@ -202,7 +202,7 @@ impl Life {
         let birth = &self.birth;
         let mut records: Vec<Record> = Vec::new();
         for bytes in self.records.get(&shard).into_iter().flatten() {
-            records.extend(envelope::read_record::<Vec<Record>>(bytes).map_err(Unfit::Wrong)?);
+            records.extend(envelope::read::<Vec<Record>>(Kind::Spanner, bytes).map_err(Unfit::Wrong)?);
         }
         match birth.defect {
             Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
@@ -334,7 +334,7 @@ impl Life {
     }
 
     pub fn persist(&mut self, shard: ShardId, position: Position, record: Record) {
-        self.queue.push_back((shard, envelope::write_record(&vec![record]).into(), Some(position)));
+        self.queue.push_back((shard, envelope::write(Kind::Spanner, &vec![record]).into(), Some(position)));
     }
 
     /// True if there is anything to write.
@@ -427,7 +427,7 @@ impl Life {
                 group.compact(Index(applied));
                 group.checkpoint()
             });
-            self.queue.push_back((shard, envelope::write_record(&records).into(), None));
+            self.queue.push_back((shard, envelope::write(Kind::Spanner, &records).into(), None));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   frame:   format:u8  kind:u8  from  to    message         (CBOR from `from` on)
-//!   record:  format:u8  kind:u8  record                  (the log itself keeps whose it is)
+//!   record:  format:u8  kind:u8  record                    (the log itself keeps whose it is)
 //! ```
 //!
 //! The kind names who speaks; a reader who does not know the format or the kind says so and drops it.
@@ -25,11 +25,13 @@ pub enum Kind {
     Time = 3,
     /// Hosts that ask an oracle or an authority for timestamps.
     Oracle = 4,
+    /// The tapir recipe's machines.
+    Tapir = 5,
 }
 
 /// A message between machines, with who it is from and for.
-pub fn write_frame<M: Encode<()>>(from: Address, to: Address, message: &M) -> Vec<u8> {
-    let mut bytes = vec![FORMAT, Kind::Spanner as u8];
+pub fn write_frame<M: Encode<()>>(kind: Kind, from: Address, to: Address, message: &M) -> Vec<u8> {
+    let mut bytes = vec![FORMAT, kind as u8];
     let wrote = minicbor::encode(from, &mut bytes)
         .and_then(|()| minicbor::encode(to, &mut bytes))
         .and_then(|()| minicbor::encode(message, &mut bytes));
@@ -38,23 +40,13 @@ pub fn write_frame<M: Encode<()>>(from: Address, to: Address, message: &M) -> Ve
 }
 
 /// The inverse of [`write_frame`].
-pub fn read_frame<'b, M: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<(Address, Address, M), String> {
-    let mut decoder = minicbor::Decoder::new(body(Kind::Spanner, bytes)?);
+pub fn read_frame<'b, M: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<(Address, Address, M), String> {
+    let mut decoder = minicbor::Decoder::new(body(kind, bytes)?);
     let mut read = || Ok((decoder.decode()?, decoder.decode()?, decoder.decode()?));
     read().map_err(|error: minicbor::decode::Error| format!("a message cannot be read: {error}"))
 }
 
-/// A record for the log.
-pub fn write_record<R: Encode<()>>(record: &R) -> Vec<u8> {
-    write(Kind::Spanner, record)
-}
-
-/// The inverse of [`write_record`].
-pub fn read_record<'b, R: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<R, String> {
-    read(Kind::Spanner, bytes)
-}
-
-/// Something of a kind.
+/// A record for the log, or something that hosts say, of a kind.
 pub fn write<T: Encode<()>>(kind: Kind, what: &T) -> Vec<u8> {
     let mut bytes = vec![FORMAT, kind as u8];
     minicbor::encode(what, &mut bytes).expect("invariant: writing to memory cannot fail");
@@ -89,15 +81,16 @@ mod tests {
     fn envelopes_read_back_and_garbage_is_an_error() {
         let from = Address::replica(NodeId(1), DatabaseId(2), ShardId(3));
         let to = Address { incarnation: Incarnation(4), role: Role::Coordinator(5), ..from };
-        let frame = write_frame(from, to, &"hello".to_string());
-        assert_eq!(read_frame::<String>(&frame), Ok((from, to, "hello".to_string())));
-        assert_eq!(read_record::<u64>(&write_record(&77u64)), Ok(77));
+        let frame = write_frame(Kind::Spanner, from, to, &"hello".to_string());
+        assert_eq!(read_frame::<String>(Kind::Spanner, &frame), Ok((from, to, "hello".to_string())));
+        assert_eq!(read::<u64>(Kind::Tapir, &write(Kind::Tapir, &77u64)), Ok(77));
+        assert!(read_frame::<String>(Kind::Tapir, &frame).is_err() && !is(Kind::Tapir, &frame));
         for cut in 0..frame.len() {
-            assert!(read_frame::<String>(&frame[..cut]).is_err());
+            assert!(read_frame::<String>(Kind::Spanner, &frame[..cut]).is_err());
         }
         for bad in [&[2, 1, 0][..], &[1, 9, 0], &[0xff; 20], &[1, 1, 0xff, 0xff]] {
-            assert!(read_frame::<String>(bad).is_err());
-            assert!(read_record::<u64>(bad).is_err());
+            assert!(read_frame::<String>(Kind::Spanner, bad).is_err());
+            assert!(read::<u64>(Kind::Spanner, bad).is_err());
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::member;
 use crate::world::processor::Price;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::DiskId;
-use meridian_systems::envelope;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Ask, Reply, Request, Seat};
 
@@ -51,7 +51,7 @@ impl World {
         }
         let disk = self.disk(node);
         self.pay(node, Price::Send);
-        let bytes = envelope::write_frame(from, to, message);
+        let bytes = envelope::write_frame(Kind::Spanner, from, to, message);
         let target = index(to.node);
         for delay in self.network.carry(self.now() + pause_ns, node, target, &mut self.rng) {
             let frame = Event::Frame { from: node, to: target, disk, bytes: bytes.clone() };
@@ -65,7 +65,7 @@ impl World {
         if !self.nodes[node].acquaintances.heeds(self.members[sender], disk) {
             return;
         }
-        let (from, to, message): (Address, Address, Message) = match envelope::read_frame(bytes) {
+        let (from, to, message): (Address, Address, Message) = match envelope::read_frame(Kind::Spanner, bytes) {
             Ok(frame) => frame,
             Err(why) => return self.fail(format!("a frame of {} cannot be read: {why}", self.members[sender])),
         };

@@ -8,7 +8,7 @@ use crate::workload::{Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Value};
 use meridian_machine::{Address, Role, ShardId};
-use meridian_systems::envelope;
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Footing, Reply, Site};
 use meridian_txn::{Lock, Mode, ReadAt};
@@ -43,7 +43,8 @@ impl World {
         let answer = Reply::Rows { id: 1, footing, at, rows, rest: None, committed_at: Vec::new() };
         let (from, home) = (address(world.members[leader], shard), address(world.members[node], shard));
         let to = Address { incarnation: before, role: Role::Coordinator(number), ..home };
-        let (disk, frame) = (world.disk(leader), envelope::write_frame(from, to, &Message::Answer(answer)));
+        let (disk, frame) =
+            (world.disk(leader), envelope::write_frame(Kind::Spanner, from, to, &Message::Answer(answer)));
         world.arrive(leader, node, disk, &frame);
         world.until(10 * S, |world| world.clients[0].attempt.is_none());
         world.history.last()?.ops.iter().find_map(|op| match op {
