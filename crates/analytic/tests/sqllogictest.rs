@@ -1,4 +1,4 @@
-//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database, by the simple protocol.
+//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database of each recipe, by the simple protocol.
 
 #[path = "../../pg/tests/common/mod.rs"]
 mod common;
@@ -8,6 +8,7 @@ mod slt;
 use common::Memory;
 use meridian_analytic::DataFusion;
 use meridian_sql::Engine;
+use meridian_systems::Recipe;
 use std::sync::Arc;
 
 struct One(Arc<Engine>);
@@ -23,13 +24,15 @@ impl meridian_pg::Databases for One {
     }
 }
 
-async fn start() -> common::Running {
+async fn start(recipe: Recipe) -> common::Running {
     let analytic = DataFusion::new(Default::default());
-    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+    let engine = Engine::new("meridian", Arc::new(Memory::of(recipe))).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_file_passes_over_the_wire() {
-    slt::run("analytic", start).await;
+async fn every_file_passes_over_the_wire_whichever_protocol_runs() {
+    for recipe in Recipe::ALL {
+        slt::run("analytic", || start(recipe)).await;
+    }
 }

@@ -7,6 +7,7 @@ use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, Sessions, ShardFact, Surroundings, Waiting};
 use meridian_sql::{Analytic, Engine, GroupMembers, QueryMemory, SqlError};
+use meridian_systems::Recipe;
 use meridian_txn::locking::{Members, Waits};
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,11 +65,8 @@ impl Surroundings for Around {
 
     fn create_database<'a>(&'a self, name: &'a str, protocol: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
         Box::pin(async move {
-            if let Some(unknown) = protocol.filter(|protocol| *protocol != "spanner") {
-                let message = format!("protocol \"{unknown}\" does not run in this version");
-                return Err(SqlError::new("22023", message).hint("There is one so far: spanner."));
-            }
-            self.0.create_database(name).await.map_err(of_database)
+            let recipe = protocol.map_or(Ok(Recipe::default()), recipe)?;
+            self.0.create_database(name, recipe).await.map_err(of_database)
         })
     }
 
@@ -153,12 +151,22 @@ impl Surroundings for Around {
     }
 }
 
+/// What PROTOCOL says; an underscore needs no quotes.
+fn recipe(name: &str) -> Result<Recipe, SqlError> {
+    Recipe::named(&name.replace('_', "-")).ok_or_else(|| {
+        let names = Recipe::ALL.map(Recipe::name).join(", ");
+        SqlError::new("22023", format!("protocol \"{name}\" does not run in this version"))
+            .hint(format!("There are: {names}."))
+    })
+}
+
 fn of_database(error: DatabaseError) -> SqlError {
     let message = error.to_string();
     match error {
         DatabaseError::Exists(_) => SqlError::new("42P04", message),
         DatabaseError::Missing(_) => SqlError::new("3D000", message),
         DatabaseError::Permanent(_) => SqlError::new("42501", message),
+        DatabaseError::EvenReplicas(_) => SqlError::new("0A000", message),
         DatabaseError::Failed(failure) => failure.into(),
     }
 }

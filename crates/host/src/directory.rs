@@ -12,13 +12,15 @@
 //!    messages for them are dropped like any lost message. In between, leaders say of which shards it is a member.
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
 
-use crate::gateway::{Gateway, Local};
+use crate::gateway::{Door, Gateway, Local};
 use crate::identity::OpenError;
 use crate::member::{self, Begun, MemberShard, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::resident::Input;
 use crate::sessions::{Lifecycle, Sessions};
+use crate::settle::Settles;
+use crate::tapir::{self, Desk};
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
@@ -29,9 +31,11 @@ use meridian_placement::{
 };
 use meridian_replication::group::{Index, Membership, Roster, Stay};
 use meridian_store::{Left, Space};
+use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin, Replica};
 use meridian_txn::locking::Members;
+use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -52,6 +56,8 @@ pub enum DatabaseError {
     Missing(String),
     /// It exists from birth and stays: SQLSTATE 42501.
     Permanent(String),
+    /// Replicas without a leader have to be an odd number, and there are as many nodes: SQLSTATE 0A000.
+    EvenReplicas(usize),
     /// The transaction in `system` failed.
     Failed(Failure),
 }
@@ -62,6 +68,11 @@ impl fmt::Display for DatabaseError {
             DatabaseError::Exists(name) => write!(f, "database \"{name}\" already exists"),
             DatabaseError::Missing(name) => write!(f, "database \"{name}\" does not exist"),
             DatabaseError::Permanent(name) => write!(f, "database \"{name}\" cannot be dropped"),
+            DatabaseError::EvenReplicas(nodes) => write!(
+                f,
+                "a database without leaders has an odd number of replicas, one on each node, and there are {nodes} nodes: \
+                 choose PROTOCOL = spanner, or a cluster of 1, 3 or 5 nodes"
+            ),
             DatabaseError::Failed(failure) => failure.fmt(f),
         }
     }
@@ -142,11 +153,11 @@ pub struct Here {
     pub transfers: Arc<OnceLock<Arc<Transfers>>>,
 }
 
-/// The databases and their gateways.
+/// The databases and the doors to them.
 pub struct Directory {
     here: Here,
     databases: RwLock<Databases>,
-    gateways: RwLock<BTreeMap<DatabaseId, Arc<Gateway>>>,
+    doors: RwLock<BTreeMap<DatabaseId, Door>>,
     /// What the log has of machines that have not begun in this life.
     records: Mutex<Records>,
     tasks: Mutex<mpsc::Sender<Task>>,
@@ -168,7 +179,7 @@ impl Directory {
         let directory = Arc::new_cyclic(|this| Directory {
             here,
             databases: RwLock::default(),
-            gateways: RwLock::default(),
+            doors: RwLock::default(),
             records: Mutex::new(records),
             tasks: Mutex::new(tasks.clone()),
             thread: Mutex::new(None),
@@ -177,13 +188,13 @@ impl Directory {
         });
         let watch =
             Box::new(move |writes: &[Write]| rows_in(writes).for_each(|row| drop(tasks.send(Task::Learn(row)))));
-        directory.begin(SYSTEM, None, Some(watch))?;
+        directory.begin(&DatabaseRow::new(SYSTEM, "system"), Some(watch))?;
         directory.read_settled_rows().map_err(|error| directory.of_store(error))?;
         let rows: Vec<DatabaseRow> = directory.databases.read().iter().cloned().collect();
         for row in rows {
-            match directory.gateway(row.id) {
-                Some(begun) => begun.site().sessions().retain(row.retention_ns),
-                None => directory.begin(row.id, row.retention_ns, None)?,
+            match directory.door(row.id) {
+                Some(begun) => begun.retain(row.retention_ns),
+                None => directory.begin(&row, None)?,
             }
         }
         let of_thread = Arc::downgrade(&directory);
@@ -215,8 +226,50 @@ impl Directory {
         OpenError::Storage { path: self.here.folder.clone().unwrap_or_default(), what: error.to_string() }
     }
 
-    /// Brings a database's member to life.
-    fn begin(&self, id: DatabaseId, retention_ns: Option<u64>, watch: Option<member::Watch>) -> Result<(), OpenError> {
+    /// Brings to life what this node has of a database.
+    fn begin(&self, row: &DatabaseRow, watch: Option<member::Watch>) -> Result<(), OpenError> {
+        match Recipe::named(&row.protocol) {
+            Some(Recipe::Spanner) => self.begin_members(row.id, row.retention_ns, watch),
+            Some(Recipe::Tapir(guarantee)) => self.begin_replica(row.id, row.retention_ns, guarantee),
+            None => {
+                let DatabaseRow { name, protocol, .. } = row;
+                tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings to life its replica of a database whose replicas have no leader.
+    fn begin_replica(&self, id: DatabaseId, retention_ns: Option<u64>, guarantee: Guarantee) -> Result<(), OpenError> {
+        let here = &self.here;
+        let (me, nodes) = ((here.me, here.incarnation), here.members.clone());
+        let desk = Desk::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers));
+        desk.retain(retention_ns);
+        let key = MachineKey { database: id.0, shard: FIRST_SHARD.0 };
+        let kept = self.records.lock().remove(&key).unwrap_or_default();
+        let records = self.read(Kind::Tapir, &kept)?;
+        let place = tapir::Place { key, guarantee, peers: Arc::clone(&here.peers), desk: Arc::clone(&desk) };
+        let replica = tapir::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
+        let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
+        self.doors.write().insert(id, Door::Tapir(gateway));
+        replica.into_iter().for_each(|replica| desk.add(replica));
+        Ok(())
+    }
+
+    /// What the log has of a machine.
+    fn read<R: for<'b> minicbor::Decode<'b, ()>>(&self, kind: Kind, kept: &[Bytes]) -> Result<Vec<R>, OpenError> {
+        let path = || self.here.folder.clone().unwrap_or_default().join("log");
+        let records: Result<Vec<Vec<R>>, String> = kept.iter().map(|bytes| envelope::read(kind, bytes)).collect();
+        Ok(records.map_err(|what| OpenError::Damaged { path: path(), what })?.into_iter().flatten().collect())
+    }
+
+    /// Brings to life its members of a database's groups.
+    fn begin_members(
+        &self,
+        id: DatabaseId,
+        retention_ns: Option<u64>,
+        watch: Option<member::Watch>,
+    ) -> Result<(), OpenError> {
         let here = &self.here;
         let tasks = self.tasks.lock().clone();
         let lifecycle = Box::new(OfDatabase { database: id, directory: self.this.clone(), tasks });
@@ -224,7 +277,7 @@ impl Directory {
         let sessions = Sessions::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers), lifecycle);
         sessions.retain(retention_ns);
         let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(&sessions))));
-        self.gateways.write().insert(id, gateway);
+        self.doors.write().insert(id, Door::Spanner(gateway));
         let _alone = self.bearing.lock();
         self.bear(&sessions, (FIRST_SHARD, KeyRange::all()), Origin::Placed(Box::new(self.all_nodes())), false, watch)?;
         // Those whose parents have no member here.
@@ -307,11 +360,8 @@ impl Directory {
         }
         let here = &self.here;
         let key = MachineKey { database: sessions.database().0, shard: shard.0 };
-        let path = || here.folder.clone().unwrap_or_default().join("log");
         let kept = self.records.lock().get(&key).cloned().unwrap_or_default();
-        let records: Result<Vec<Vec<_>>, String> =
-            kept.iter().map(|bytes| envelope::read(Kind::Spanner, bytes)).collect();
-        let records = records.map_err(|what| OpenError::Damaged { path: path(), what })?;
+        let records = self.read(Kind::Spanner, &kept)?;
         let place = Place {
             key,
             bounds,
@@ -324,7 +374,6 @@ impl Directory {
             sessions: Arc::clone(sessions),
             watch,
         };
-        let records = records.into_iter().flatten().collect();
         let Begun { member, removed, left } =
             member::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
         // Of one that is not known to be a member nothing is forgotten that it voted and promised: its parent's copy may yet say that it was born here.
@@ -370,15 +419,15 @@ impl Directory {
 
     /// Ends a database's member and removes everything it kept, also what a crash left of it.
     fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
-        let gateway = self.gateways.write().remove(&id);
+        let door = self.doors.write().remove(&id);
         let mut left: Vec<MachineKey> = Vec::new();
         self.records.lock().retain(|key, _| {
             left.extend(Some(*key).filter(|key| key.database == id.0));
             key.database != id.0
         });
         left.iter().for_each(|key| self.here.plumbing.journal.forget(*key));
-        let members = gateway.map(|gateway| gateway.site().sessions().close()).unwrap_or_default();
-        let mut shards: Vec<u32> = members.iter().map(|member| member.world().shard().0).collect();
+        let ended = door.map(|door| door.close()).unwrap_or_default();
+        let mut shards: Vec<u32> = ended.iter().map(|shard| shard.0).collect();
         for shard in &shards {
             self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: *shard });
         }
@@ -423,13 +472,13 @@ impl Directory {
         let mut databases = self.databases.write();
         let id = row.id;
         databases.learn(row);
-        let lives = databases.iter().any(|known| known.id == id);
-        let retention_ns = databases.iter().find(|known| known.id == id).and_then(|known| known.retention_ns);
-        match self.gateway(id) {
-            Some(gateway) => gateway.site().sessions().retain(retention_ns),
-            None if lives => self.begin(id, retention_ns, None)?,
-            None => {}
+        let lives = databases.iter().find(|known| known.id == id);
+        match (self.door(id), lives) {
+            (Some(door), Some(row)) => door.retain(row.retention_ns),
+            (None, Some(row)) => self.begin(row, None)?,
+            (_, None) => {}
         }
+        let lives = lives.is_some();
         drop(databases);
         if lives { Ok(()) } else { self.end(id).map_err(|error| self.of_store(error)) }
     }
@@ -443,9 +492,19 @@ impl Directory {
         Ok(())
     }
 
-    /// The gateway of a database by its number.
+    /// The door to a database by its number.
+    pub fn door(&self, id: DatabaseId) -> Option<Door> {
+        self.doors.read().get(&id).cloned()
+    }
+
+    /// The same, of one that the spanner recipe runs.
     pub fn gateway(&self, id: DatabaseId) -> Option<Arc<Gateway>> {
-        self.gateways.read().get(&id).cloned()
+        if let Some(Door::Spanner(gateway)) = self.door(id) { Some(gateway) } else { None }
+    }
+
+    /// The same, of one that the tapir recipe runs.
+    pub fn desk(&self, id: DatabaseId) -> Option<Arc<Desk>> {
+        if let Some(Door::Tapir(gateway)) = self.door(id) { Some(Arc::clone(gateway.site())) } else { None }
     }
 
     /// This node's member of a shard.
@@ -455,34 +514,56 @@ impl Directory {
 
     /// All members of this node.
     pub fn members(&self) -> Vec<Arc<MemberShard>> {
-        self.gateways().iter().flat_map(|gateway| gateway.site().sessions().members()).collect()
+        let members = |door: Door| match door {
+            Door::Spanner(gateway) => gateway.site().sessions().members(),
+            Door::Tapir(_) => Vec::new(),
+        };
+        self.doors().into_iter().flat_map(members).collect()
     }
 
-    /// All gateways.
-    pub fn gateways(&self) -> Vec<Arc<Gateway>> {
-        self.gateways.read().values().cloned().collect()
+    /// What this node has of all shards, for whoever moves versions to the store.
+    pub fn settles(&self) -> Vec<Arc<dyn Settles>> {
+        self.doors().iter().flat_map(Door::settles).collect()
     }
 
-    /// The living databases and their gateways, by number.
-    pub fn list(&self) -> Vec<(DatabaseRow, Arc<Gateway>)> {
+    /// All doors.
+    pub fn doors(&self) -> Vec<Door> {
+        self.doors.read().values().cloned().collect()
+    }
+
+    /// The living databases and the doors to them, by number.
+    pub fn list(&self) -> Vec<(DatabaseRow, Door)> {
         let databases = self.databases.read();
-        let gateways = self.gateways.read();
-        databases.iter().filter_map(|row| Some((row.clone(), gateways.get(&row.id)?.clone()))).collect()
+        let doors = self.doors.read();
+        databases.iter().filter_map(|row| Some((row.clone(), doors.get(&row.id)?.clone()))).collect()
     }
 
     /// A database by name, as far as this node has seen.
-    pub fn known(&self, name: &str) -> Option<Arc<Gateway>> {
+    pub fn known(&self, name: &str) -> Option<Door> {
         let id = self.databases.read().named(name)?.id;
-        self.gateway(id)
+        self.door(id)
     }
 
     /// A database by name; one that this node has not seen yet is looked up.
-    pub async fn find(&self, name: &str) -> Result<Option<Arc<Gateway>>, Failure> {
-        if let Some(gateway) = self.known(name) {
-            return Ok(Some(gateway));
+    pub async fn find(&self, name: &str) -> Result<Option<Door>, Failure> {
+        if let Some(door) = self.known(name) {
+            return Ok(Some(door));
         }
         self.look().await?;
         Ok(self.known(name))
+    }
+
+    /// A database of which somebody wants what there is only where groups have leaders.
+    async fn with_groups(&self, name: &str, what: &str) -> Result<Arc<Gateway>, DatabaseError> {
+        let failed = DatabaseError::Failed;
+        match self.find(name).await.map_err(failed)? {
+            None => Err(DatabaseError::Missing(name.into())),
+            Some(Door::Spanner(gateway)) => Ok(gateway),
+            Some(Door::Tapir(_)) => {
+                let why = format!("{what} of a database whose protocol is tapir is not in this version");
+                Err(failed(Failure::Refused(why)))
+            }
+        }
     }
 
     async fn begin_in_system(&self, mode: Mode) -> Result<Box<dyn Transaction>, Failure> {
@@ -491,10 +572,14 @@ impl Directory {
     }
 
     /// Creates a database: its row in `system` is what makes it exist.
-    pub async fn create_database(&self, name: &str) -> Result<(), DatabaseError> {
+    pub async fn create_database(&self, name: &str, recipe: Recipe) -> Result<(), DatabaseError> {
+        let nodes = self.here.members.len();
+        if matches!(recipe, Recipe::Tapir(_)) && nodes.is_multiple_of(2) {
+            return Err(DatabaseError::EvenReplicas(nodes));
+        }
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),
-            None => Ok(DatabaseRow::new(databases.next_id(), name)),
+            None => Ok(DatabaseRow::under(recipe.name(), databases.next_id(), name)),
         })
         .await
     }
@@ -522,7 +607,7 @@ impl Directory {
     /// From each of these on, a database's keys are another shard's.
     pub async fn split(&self, name: &str, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
         let failed = DatabaseError::Failed;
-        let gateway = self.find(name).await.map_err(failed)?.ok_or_else(|| DatabaseError::Missing(name.into()))?;
+        let gateway = self.with_groups(name, "splitting tables").await?;
         let sessions = gateway.site().sessions();
         let routes = sessions.routes();
         keys.retain(|key| routes.of(key).1.start != *key); // It is so already.
@@ -550,7 +635,7 @@ impl Directory {
     /// Gives all groups of a database these members.
     pub async fn change_members(&self, name: &str, members: Members) -> Result<(), DatabaseError> {
         let failed = DatabaseError::Failed;
-        let gateway = self.find(name).await.map_err(failed)?.ok_or_else(|| DatabaseError::Missing(name.into()))?;
+        let gateway = self.with_groups(name, "changing the members").await?;
         if gateway.site().sessions().database() == SYSTEM {
             let why = "every node has a member of \"system\": by its rows it knows which databases there are";
             return Err(failed(Failure::Refused(why.into())));
@@ -643,9 +728,7 @@ impl Directory {
         {
             let _ = thread.join();
         }
-        for gateway in self.gateways() {
-            gateway.site().sessions().close();
-        }
+        self.doors().iter().for_each(|door| drop(door.close()));
     }
 }
 

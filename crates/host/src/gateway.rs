@@ -1,19 +1,87 @@
-//! The door to a database for sessions of this node: the coordinator of `txn`, standing on this node's members.
+//! The door to a database for sessions of this node: the coordinator of `txn`, standing on this node's members or replicas.
 
 use crate::member::{CHUNK_BYTES, MemberShard};
 use crate::sessions::Sessions;
+use crate::settle::Settles;
+use crate::tapir;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
-use meridian_txn::Age;
 use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
+use meridian_txn::{Age, Database};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Commits wait while versions that are not settled yet take more than this.
 const RECENT_BYTES: usize = 256 << 20;
 
 /// A database, from this node.
 pub type Gateway = locking::Gateway<Local>;
+
+/// The door to a database, whichever recipe runs it.
+#[derive(Clone)]
+pub enum Door {
+    /// The spanner recipe's.
+    Spanner(Arc<Gateway>),
+    /// The tapir recipe's.
+    Tapir(Arc<tapir::Gateway>),
+}
+
+impl Door {
+    /// Where transactions begin.
+    pub fn database(&self) -> Arc<dyn Database> {
+        match self {
+            Door::Spanner(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
+            Door::Tapir(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
+        }
+    }
+
+    /// For how long superseded versions are kept, if somebody says.
+    pub fn retention(&self) -> Option<Duration> {
+        match self {
+            Door::Spanner(gateway) => gateway.site().sessions().retention(),
+            Door::Tapir(gateway) => gateway.site().retention(),
+        }
+    }
+
+    /// Somebody says.
+    pub fn retain(&self, retention_ns: Option<u64>) {
+        match self {
+            Door::Spanner(gateway) => gateway.site().sessions().retain(retention_ns),
+            Door::Tapir(gateway) => gateway.site().retain(retention_ns),
+        }
+    }
+
+    /// Lets go of sessions that wait in vain.
+    pub fn sweep(&self) {
+        match self {
+            Door::Spanner(gateway) => gateway.site().sessions().sweep(),
+            Door::Tapir(gateway) => gateway.site().sweep(),
+        }
+    }
+
+    /// What this node has of its shards, for whoever moves versions to the store.
+    pub fn settles(&self) -> Vec<Arc<dyn Settles>> {
+        match self {
+            Door::Spanner(gateway) => {
+                gateway.site().sessions().members().into_iter().map(|member| member as Arc<dyn Settles>).collect()
+            }
+            Door::Tapir(gateway) => {
+                gateway.site().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
+            }
+        }
+    }
+
+    /// Lets go of everybody, and ends what this node has of its shards: says which.
+    pub fn close(&self) -> Vec<ShardId> {
+        match self {
+            Door::Spanner(gateway) => {
+                gateway.site().sessions().close().iter().map(|member| member.world().shard()).collect()
+            }
+            Door::Tapir(gateway) => gateway.site().close().iter().map(|replica| replica.world().shard()).collect(),
+        }
+    }
+}
 
 /// This node, as its coordinators see it.
 pub struct Local(Arc<Sessions>);

@@ -30,6 +30,7 @@ pub mod rounds;
 mod sessions;
 pub mod settle;
 pub mod sources;
+pub mod tapir;
 pub mod timers;
 pub mod transfer;
 pub mod trust;

@@ -15,28 +15,31 @@
 
 use crate::clock::{Clock, ClockBound};
 use crate::directory::{Directory, Here, Records};
+use crate::gateway::Door;
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
-use crate::member::Patience;
+use crate::member::{MemberShard, Patience};
 use crate::oracle::{self, Service};
 use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::{CommitWait, Plumbing};
 use crate::readers::Readers;
 use crate::resident::Input;
 use crate::rounds::{NodeTime, Rounds, Utc};
-use crate::settle::{SettleOptions, Settler, Settles, Shards};
+use crate::settle::{SettleOptions, Settler, Shards};
+use crate::tapir::ReplicaShard;
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
 use meridian_clock::{Drift, Health, Reading, Standing, Timestamp};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
-use meridian_machine::{DatabaseId, Incarnation, NodeId, Role, ShardId};
+use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Store, StoreError};
-use meridian_placement::{Member, Members};
+use meridian_placement::{DatabaseRow, Member, Members};
 use meridian_replication::group::Roster;
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
+use meridian_systems::{Recipe, tapir};
 use meridian_txn::locking::{Members as GroupMembers, Request, Seat, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
@@ -120,7 +123,7 @@ pub struct ShardStatus {
     pub shard: ShardId,
     /// Which keys it has.
     pub bounds: KeyRange,
-    /// Who leads it, as far as this node has heard.
+    /// Who leads it, as far as this node has heard, and if somebody does.
     pub leader: Option<NodeId>,
     /// Whether this node leads it, and serves.
     pub leads: bool,
@@ -203,18 +206,24 @@ impl Inbox {
             }
             return;
         }
-        let (from, to, message) = match envelope::read_frame::<Message>(Kind::Spanner, frame) {
-            Ok(read) => read,
-            Err(why) => return tracing::warn!(%sender, %why, "dropped a frame"),
-        };
-        let whoever = Incarnation(0);
-        if from.node != sender || (from.incarnation != whoever && from.incarnation != life) || to.node != self.me {
-            return tracing::warn!(%sender, %from, %to, "dropped a frame that is not from or for whom it says");
+        let Some(directory) = self.directory.upgrade() else { return };
+        if envelope::is(Kind::Tapir, frame) {
+            let Some((from, to, message)) = self.open::<tapir::Message>(Kind::Tapir, sender, life, frame) else {
+                return;
+            };
+            let Some(desk) = directory.desk(to.database) else { return };
+            match to.role {
+                Role::Replica => {
+                    if let Some(replica) = desk.replica().filter(|replica| replica.world().shard() == to.shard) {
+                        replica.post(Input::Message(from, message));
+                    }
+                }
+                Role::Coordinator(_) => desk.hear(from.node, message),
+            }
+            return;
         }
-        if to.incarnation != whoever && to.incarnation != self.incarnation {
-            return; // for an earlier life of this node
-        }
-        let Some(gateway) = self.directory.upgrade().and_then(|directory| directory.gateway(to.database)) else {
+        let Some((from, to, message)) = self.open::<Message>(Kind::Spanner, sender, life, frame) else { return };
+        let Some(gateway) = directory.gateway(to.database) else {
             return; // a database that is not known here yet, or no more
         };
         let sessions = gateway.site().sessions();
@@ -242,6 +251,25 @@ impl Inbox {
             (Role::Coordinator(_), _) => {}
         }
     }
+
+    /// What a frame says, if it is from and for whom it should be.
+    fn open<'b, M: minicbor::Decode<'b, ()>>(
+        &self,
+        kind: Kind,
+        sender: NodeId,
+        life: Incarnation,
+        frame: &'b [u8],
+    ) -> Option<(Address, Address, M)> {
+        let read = envelope::read_frame::<M>(kind, frame);
+        let (from, to, message) = read.inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame")).ok()?;
+        let whoever = Incarnation(0);
+        if from.node != sender || (from.incarnation != whoever && from.incarnation != life) || to.node != self.me {
+            tracing::warn!(%sender, %from, %to, "dropped a frame that is not from or for whom it says");
+            return None;
+        }
+        let lives = to.incarnation == whoever || to.incarnation == self.incarnation;
+        lives.then_some((from, to, message)) // or it is for an earlier life of this node
+    }
 }
 
 /// Lets go, every so often, of sessions that wait in vain.
@@ -258,9 +286,7 @@ impl Sweeper {
 impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
         let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade()) else { return };
-        for gateway in directory.gateways() {
-            gateway.site().sessions().sweep();
-        }
+        directory.doors().iter().for_each(Door::sweep);
         let this: Weak<dyn Wake> = self.this.clone();
         plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
     }
@@ -347,10 +373,8 @@ impl Node {
         };
         let directory = Directory::open(here, records)?;
         let of_settler = Arc::downgrade(&directory);
-        let shards: Shards = Arc::new(move || {
-            let members = of_settler.upgrade().map(|directory| directory.members()).unwrap_or_default();
-            members.into_iter().map(|member| member as Arc<dyn Settles>).collect()
-        });
+        let shards: Shards =
+            Arc::new(move || of_settler.upgrade().map(|directory| directory.settles()).unwrap_or_default());
         let settler = Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
         let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
             directory: Arc::downgrade(&directory),
@@ -428,12 +452,12 @@ impl Node {
 
     /// A database by name, as far as this node has seen.
     pub fn database(&self, name: &str) -> Option<Arc<dyn Database>> {
-        self.directory.known(name).map(|gateway| gateway as Arc<dyn Database>)
+        self.directory.known(name).map(|door| door.database())
     }
 
     /// A database by name; one that this node has not seen yet is looked up.
     pub async fn find_database(&self, name: &str) -> Result<Option<Arc<dyn Database>>, Failure> {
-        Ok(self.directory.find(name).await?.map(|gateway| gateway as Arc<dyn Database>))
+        Ok(self.directory.find(name).await?.map(|door| door.database()))
     }
 
     /// The names of the databases, by number.
@@ -442,8 +466,8 @@ impl Node {
     }
 
     /// Creates a database: its row in `system` is what makes it exist.
-    pub async fn create_database(&self, name: &str) -> Result<(), DatabaseError> {
-        self.directory.create_database(name).await
+    pub async fn create_database(&self, name: &str, recipe: Recipe) -> Result<(), DatabaseError> {
+        self.directory.create_database(name, recipe).await
     }
 
     /// Drops a database and everything in it.
@@ -463,8 +487,8 @@ impl Node {
 
     /// For how long a database keeps superseded versions, if there is one of this name.
     pub fn retention(&self, database: &str) -> Option<Duration> {
-        let (_, gateway) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
-        Some(gateway.site().sessions().retention().unwrap_or(self.options.settle.history))
+        let (_, door) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
+        Some(door.retention().unwrap_or(self.options.settle.history))
     }
 
     /// From each of these on, a database's keys are another shard's. Comes back when that is agreed on and surely past; what was done before an error stays.
@@ -475,7 +499,8 @@ impl Node {
     /// Who waits for whom in the databases that this node leads.
     pub fn waits(&self) -> Vec<(String, Waits)> {
         let mut all = Vec::new();
-        for (row, gateway) in self.directory.list() {
+        for (row, door) in self.directory.list() {
+            let Door::Spanner(gateway) = door else { continue }; // Elsewhere nobody waits for another's lock.
             for member in gateway.site().sessions().members() {
                 let (send, receive) = std::sync::mpsc::channel();
                 member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
@@ -532,24 +557,14 @@ impl Node {
 
     /// What the node says of itself.
     pub fn status(&self) -> Status {
-        let members = self.directory.list().into_iter().flat_map(|(row, gateway)| {
-            let of_database = gateway.site().sessions().members().into_iter();
-            of_database.map(move |member| (row.clone(), member)).collect::<Vec<_>>()
-        });
-        let shards = members.map(|(row, member)| {
-            let home = member.world();
-            ShardStatus {
-                database: row.name,
-                id: row.id,
-                shard: home.shard(),
-                bounds: home.space().bounds(),
-                leader: home.known_leader(),
-                leads: home.readable().leads,
-                through: home.readable().through,
-                closed: home.readable().closed,
-                applied: home.space().extent().map_or(0, |extent| extent.position),
-                recent_bytes: home.space().recent_bytes(),
-                members: home.roster(),
+        let shards = self.directory.list().into_iter().flat_map(|(row, door)| match door {
+            Door::Spanner(gateway) => {
+                let members = gateway.site().sessions().members().into_iter();
+                members.map(|member| of_member(&row, &member)).collect::<Vec<_>>()
+            }
+            Door::Tapir(gateway) => {
+                let desk = gateway.site();
+                desk.replica().map(|replica| of_replica(&row, desk.replicas(), &replica)).into_iter().collect()
             }
         });
         Status {
@@ -626,6 +641,40 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.shutdown();
+    }
+}
+
+fn of_member(row: &DatabaseRow, member: &MemberShard) -> ShardStatus {
+    let home = member.world();
+    ShardStatus {
+        database: row.name.clone(),
+        id: row.id,
+        shard: home.shard(),
+        bounds: home.space().bounds(),
+        leader: home.known_leader(),
+        leads: home.readable().leads,
+        through: home.readable().through,
+        closed: home.readable().closed,
+        applied: home.space().extent().map_or(0, |extent| extent.position),
+        recent_bytes: home.space().recent_bytes(),
+        members: home.roster(),
+    }
+}
+
+fn of_replica(row: &DatabaseRow, replicas: &[NodeId], replica: &ReplicaShard) -> ShardStatus {
+    let home = replica.world();
+    ShardStatus {
+        database: row.name.clone(),
+        id: row.id,
+        shard: home.shard(),
+        bounds: home.space().bounds(),
+        leader: None,
+        leads: false,
+        through: home.space().newest(),
+        closed: home.closed(),
+        applied: home.space().extent().map_or(0, |extent| extent.position),
+        recent_bytes: home.space().recent_bytes(),
+        members: Roster::voters(replicas.iter().copied()),
     }
 }
 

@@ -5,6 +5,7 @@ use futures::executor::block_on;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::settle::SettleOptions;
 use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_systems::Recipe;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::path::Path;
 use std::sync::Arc;
@@ -235,9 +236,9 @@ fn databases_are_created_kept_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     {
         let node = Node::open(small(folder.path())).unwrap();
-        block_on(node.create_database("lab")).unwrap();
-        block_on(node.create_database("shed")).unwrap();
-        assert_eq!(block_on(node.create_database("lab")), Err(DatabaseError::Exists("lab".into())));
+        block_on(node.create_database("lab", Recipe::Spanner)).unwrap();
+        block_on(node.create_database("shed", Recipe::Spanner)).unwrap();
+        assert_eq!(block_on(node.create_database("lab", Recipe::Spanner)), Err(DatabaseError::Exists("lab".into())));
         assert!(matches!(block_on(node.drop_database("postgres")), Err(DatabaseError::Permanent(_))));
         put(&node.database("lab").unwrap(), "k", "kept");
         put(&node.database("shed").unwrap(), "k", "lost");
@@ -247,7 +248,7 @@ fn databases_are_created_kept_and_dropped() {
     let node = Node::open(small(folder.path())).unwrap();
     assert_eq!(node.databases(), ["system", "postgres", "meridian", "lab"]);
     assert_eq!(get(&node.database("lab").unwrap(), "k").as_deref(), Some("kept"));
-    block_on(node.create_database("shed")).unwrap();
+    block_on(node.create_database("shed", Recipe::Spanner)).unwrap();
     assert_eq!(get(&node.database("shed").unwrap(), "k"), None);
 }
 
@@ -255,7 +256,7 @@ fn databases_are_created_kept_and_dropped() {
 fn a_database_keeps_versions_for_as_long_as_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::open(small(folder.path())).unwrap();
-    block_on(node.create_database("lab")).unwrap();
+    block_on(node.create_database("lab", Recipe::Spanner)).unwrap();
     let (here, there) = (node.database("meridian").unwrap(), node.database("lab").unwrap());
     let old = [&here, &there].map(|database| {
         let at = put(database, "k", "one");

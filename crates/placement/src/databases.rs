@@ -53,7 +53,12 @@ pub struct DatabaseRow {
 impl DatabaseRow {
     /// A database with one shard under the spanner recipe.
     pub fn new(id: DatabaseId, name: impl Into<String>) -> Self {
-        let (protocol, shards) = ("spanner".into(), vec![ShardId(0)]);
+        Self::under("spanner", id, name)
+    }
+
+    /// A database with one shard under a recipe.
+    pub fn under(protocol: impl Into<String>, id: DatabaseId, name: impl Into<String>) -> Self {
+        let (protocol, shards) = (protocol.into(), vec![ShardId(0)]);
         DatabaseRow { id, name: name.into(), protocol, shards, dropped: false, retention_ns: None }
     }
 

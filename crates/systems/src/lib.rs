@@ -1,9 +1,41 @@
 //! One page per named system: which bricks meet.
 //!
 //! A system is a recipe: it introduces a concurrency control (`txn`) to a way of agreeing (`replication`), and decides nothing that either of
-//! them could decide. A database chooses its recipe when it is created; what stands above sees the same
-//! [`Transaction`](meridian_txn::Transaction) whichever runs. So far there is one that a database can choose: [`spanner`]. Of [`tapir`] there are the replicas.
+//! them could decide. A database chooses its recipe when it is created ([`Recipe`]); what stands above sees the same
+//! [`Transaction`](meridian_txn::Transaction) whichever runs.
 
 pub mod envelope;
 pub mod spanner;
 pub mod tapir;
+
+use meridian_txn::tapir::Guarantee;
+
+/// Which system runs a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recipe {
+    /// [`spanner`]: leaders, locks, commit wait.
+    #[default]
+    Spanner,
+    /// [`tapir`]: replicas without leader or order, transactions that validate.
+    Tapir(Guarantee),
+}
+
+impl Recipe {
+    /// All of them.
+    pub const ALL: [Recipe; 3] =
+        [Recipe::Spanner, Recipe::Tapir(Guarantee::StrictlySerializable), Recipe::Tapir(Guarantee::Serializable)];
+
+    /// What it is called: `PROTOCOL = name`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recipe::Spanner => "spanner",
+            Recipe::Tapir(Guarantee::StrictlySerializable) => "tapir",
+            Recipe::Tapir(Guarantee::Serializable) => "tapir-serializable",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Recipe> {
+        Recipe::ALL.into_iter().find(|recipe| recipe.name() == name)
+    }
+}

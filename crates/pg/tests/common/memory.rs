@@ -1,6 +1,7 @@
 //! A database of a node that keeps nothing: the real one, without a disk.
 
 use meridian_host::node::{Node, Options};
+use meridian_systems::Recipe;
 use meridian_txn::{Begin, Database, Failure, Future, Transaction};
 use std::sync::Arc;
 
@@ -8,6 +9,15 @@ use std::sync::Arc;
 pub struct Memory {
     database: Arc<dyn Database>,
     _node: Arc<Node>,
+}
+
+impl Memory {
+    /// One that runs by a recipe.
+    pub fn of(recipe: Recipe) -> Memory {
+        let node = Node::open(Options::alone()).expect("a node in memory opens");
+        futures::executor::block_on(node.create_database("lab", recipe)).expect("it is created");
+        Memory { database: node.database("lab").expect("it was created"), _node: node }
+    }
 }
 
 impl Default for Memory {

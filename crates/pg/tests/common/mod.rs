@@ -6,6 +6,7 @@ mod memory;
 use bytes::{Buf, BufMut, BytesMut};
 use meridian_pg::{Counters, Databases, Options, Server};
 use meridian_sql::Engine;
+use meridian_systems::Recipe;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,12 @@ pub async fn start() -> Running {
 pub async fn start_with(options: Options) -> Running {
     let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::default()))));
     start_over(options, Arc::new(Two(engines.into()))).await
+}
+
+/// A server over databases that run by a recipe.
+pub async fn start_by(recipe: Recipe) -> Running {
+    let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(recipe)))));
+    start_over(local(), Arc::new(Two(engines.into()))).await
 }
 
 pub async fn start_over(options: Options, databases: Arc<dyn Databases>) -> Running {

@@ -24,6 +24,10 @@ const PAUSE_NS: u64 = 10_000_000;
 pub trait Wire: Send + Sync {
     /// The boot clock.
     fn boot_ns(&self) -> u64;
+    /// The node ends: nobody answers any more, and nothing is waited for.
+    fn is_closed(&self) -> bool {
+        false
+    }
     /// The node and its life.
     fn here(&self) -> (NodeId, Incarnation);
     /// A number that nobody else of this life has.
@@ -73,7 +77,7 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
     let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
     let mut heard: Invocation<Answer> = Invocation::new(enough);
     let mut tells: Option<Answer> = None;
-    while wire.boot_ns() < until {
+    while !wire.is_closed() && wire.boot_ns() < until {
         let began_ns = wire.boot_ns();
         let round_ends = until.min(began_ns + TRY_NS);
         let mut asked = FuturesUnordered::new();
@@ -171,7 +175,7 @@ pub async fn look<W: Wire>(
     let replicas = wire.replicas(shard);
     let enough = Unordered::of(replicas.len())?.reading();
     let (node, incarnation) = wire.here();
-    while wire.boot_ns() < until {
+    while !wire.is_closed() && wire.boot_ns() < until {
         let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
         let round_ends = until.min(wire.boot_ns() + TRY_NS);
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);

@@ -358,6 +358,9 @@ impl<S: Site> Transaction for Session<S> {
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if self.site.is_full() {
+            return Err(Failure::DiskFull);
+        }
         self.writes.put(key, value)
     }
 

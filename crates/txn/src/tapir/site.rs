@@ -36,6 +36,10 @@ pub trait Site: Send + Sync + 'static {
     fn draw(&self) -> f64;
     /// The node ends: nobody answers any more.
     fn is_closed(&self) -> bool;
+    /// Its disk has no room for writes.
+    fn is_full(&self) -> bool {
+        false
+    }
     /// The shard that has a key, and its keys.
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
     /// The shard that has the last key below one, or the last of all; and its keys.

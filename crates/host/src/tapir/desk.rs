@@ -1,0 +1,358 @@
+//! The sessions of a database on this node: whom they ask, and what they wait for.
+//!
+//! Invariants:
+//! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
+//! 2. A pause ends when its time has come, within what a timer takes.
+
+use super::{ReplicaShard, tending::Tending};
+use crate::peers::Peers;
+use crate::plumbing::Plumbing;
+use crate::rendezvous::{Answerer, rendezvous};
+use crate::resident::Input;
+use crate::timers::Wake;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
+use meridian_mvcc::{Key, KeyRange};
+use meridian_placement::FIRST_SHARD;
+use meridian_replication::inconsistent::OpId;
+use meridian_systems::envelope::{self, Kind};
+use meridian_systems::tapir::{self, Message, Wire};
+use meridian_txn::Failure;
+use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site};
+use parking_lot::{Mutex, RwLock};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+struct Waiting {
+    answerer: Answerer<Message>,
+    until: u64,
+}
+
+/// What sessions of one database share on this node.
+pub struct Desk {
+    database: DatabaseId,
+    me: NodeId,
+    incarnation: Incarnation,
+    replicas: Vec<NodeId>,
+    plumbing: Arc<Plumbing>,
+    peers: Arc<OnceLock<Arc<Peers>>>,
+    replica: RwLock<Option<Arc<ReplicaShard>>>,
+    /// Questions, by number and whom they are put to.
+    waiting: Mutex<HashMap<(u64, NodeId), Waiting>>,
+    /// Until when, and who; the numbers tell them apart.
+    sleepers: Mutex<BTreeMap<(u64, u64), Answerer<()>>>,
+    pub(super) tending: Tending,
+    /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
+    retention_ns: AtomicU64,
+    next: AtomicU64,
+    random: Mutex<StdRng>,
+    closed: AtomicBool,
+    this: Weak<Desk>,
+}
+
+impl Desk {
+    /// Nobody yet. `replicas` are the nodes that have one.
+    pub fn new(
+        database: DatabaseId,
+        (me, incarnation): (NodeId, Incarnation),
+        replicas: Vec<NodeId>,
+        plumbing: Arc<Plumbing>,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+    ) -> Arc<Self> {
+        let mut seed = [0; 32];
+        if getrandom::fill(&mut seed).is_err() {
+            seed[..8].copy_from_slice(&crate::clock::boot_ns().to_le_bytes()); // It only keeps those who met apart.
+        }
+        Arc::new_cyclic(|this| Desk {
+            database,
+            me,
+            incarnation,
+            replicas,
+            plumbing,
+            peers,
+            replica: RwLock::default(),
+            waiting: Mutex::default(),
+            sleepers: Mutex::default(),
+            tending: Tending::default(),
+            retention_ns: AtomicU64::new(0),
+            next: AtomicU64::new(1),
+            random: Mutex::new(StdRng::from_seed(seed)),
+            closed: AtomicBool::new(false),
+            this: this.clone(),
+        })
+    }
+
+    /// The database.
+    pub fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// This node and its life.
+    pub fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    /// The nodes that have a replica.
+    pub fn replicas(&self) -> &[NodeId] {
+        &self.replicas
+    }
+
+    /// For how long superseded versions are kept, if somebody says.
+    pub fn retention(&self) -> Option<Duration> {
+        Some(self.retention_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0).map(Duration::from_nanos)
+    }
+
+    /// Somebody says.
+    pub fn retain(&self, retention_ns: Option<u64>) {
+        self.retention_ns.store(retention_ns.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// This node's replica takes its first step.
+    pub fn add(&self, replica: Arc<ReplicaShard>) {
+        *self.replica.write() = Some(Arc::clone(&replica));
+        replica.post(Input::Wake); // what its birth asked for
+    }
+
+    /// This node's replica, if it has one.
+    pub fn replica(&self) -> Option<Arc<ReplicaShard>> {
+        self.replica.read().clone()
+    }
+
+    /// Whether a node can be asked, and can answer.
+    pub fn reaches(&self, node: NodeId) -> bool {
+        node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
+    }
+
+    /// A number that nobody else of this life has.
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn post(&self, (shard, node): (ShardId, NodeId), message: Message) {
+        let from = Address {
+            node: self.me,
+            incarnation: self.incarnation,
+            database: self.database,
+            shard,
+            role: Role::Coordinator(0),
+        };
+        if node == self.me {
+            if let Some(replica) = self.replica() {
+                replica.post(Input::Message(from, message));
+            }
+        } else if let Some(peers) = self.peers.get() {
+            let to = Address::replica(node, self.database, shard);
+            peers.post(node, None, envelope::write_frame(Kind::Tapir, from, to, &message));
+            peers.flush(node);
+        }
+    }
+
+    /// A replica has answered a session of this node.
+    pub fn hear(&self, from: NodeId, message: Message) {
+        let Some(id) = message.answers().filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
+        else {
+            return;
+        };
+        let waiting = self.waiting.lock().remove(&(id.number, from));
+        if let Some(waiting) = waiting {
+            waiting.answerer.answer(message);
+        }
+    }
+
+    /// Lets go of whoever waits for too long, or for a node that cannot be reached.
+    pub fn sweep(&self) {
+        let now = crate::clock::boot_ns();
+        let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
+        let late = |node: NodeId, until: u64| until <= now || (node != self.me && !connected.contains(&node));
+        let gone: Vec<Waiting> = {
+            let mut waiting = self.waiting.lock();
+            waiting.extract_if(|(_, node), waiting| late(*node, waiting.until)).map(|(_, waiting)| waiting).collect()
+        };
+        drop(gone); // Not under the lock: who is woken may ask again.
+        if let Some(this) = self.this.upgrade().filter(|_| !Wire::is_closed(self)) {
+            this.tend(now, &connected);
+        }
+    }
+
+    /// Lets go of everybody, and ends the replica, if there is one: says which.
+    pub fn close(&self) -> Option<Arc<ReplicaShard>> {
+        self.closed.store(true, Ordering::Release);
+        let replica = self.replica.write().take();
+        if let Some(replica) = &replica {
+            replica.stop();
+        }
+        let gone = (std::mem::take(&mut *self.waiting.lock()), std::mem::take(&mut *self.sleepers.lock()));
+        drop(gone);
+        replica
+    }
+}
+
+impl Wake for Desk {
+    fn wake(self: Arc<Self>) {
+        let now = crate::clock::boot_ns();
+        let (due, next) = {
+            let mut sleepers = self.sleepers.lock();
+            let later = sleepers.split_off(&(now + 1, 0));
+            let due = std::mem::replace(&mut *sleepers, later);
+            (due, sleepers.keys().next().map(|(at, _)| *at))
+        };
+        if let Some(at) = next {
+            let this: Weak<dyn Wake> = self.this.clone();
+            self.plumbing.timers.wake_at(at, this);
+        }
+        due.into_values().for_each(|answerer| answerer.answer(()));
+    }
+}
+
+impl Wire for Desk {
+    fn boot_ns(&self) -> u64 {
+        crate::clock::boot_ns()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    fn replicas(&self, _: ShardId) -> Vec<NodeId> {
+        self.replicas.clone()
+    }
+
+    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, until: u64) -> Option<Message> {
+        if !self.reaches(to.1) {
+            return None;
+        }
+        let (answerer, answer) = rendezvous();
+        let key = (id.number, to.1);
+        self.waiting.lock().insert(key, Waiting { answerer, until });
+        if Wire::is_closed(self) {
+            self.waiting.lock().remove(&key); // after the insertion: whoever closes has not missed it
+        }
+        self.post(to, message);
+        answer.await
+    }
+
+    fn tell(&self, to: (ShardId, NodeId), message: Message) {
+        self.post(to, message);
+    }
+
+    async fn pause(&self, until: u64) {
+        let (answerer, answer) = rendezvous();
+        let key = (until, self.number());
+        let earliest = {
+            let mut sleepers = self.sleepers.lock();
+            sleepers.insert(key, answerer);
+            sleepers.keys().next() == Some(&key)
+        };
+        if Wire::is_closed(self) {
+            self.sleepers.lock().remove(&key);
+        } else if earliest {
+            let this: Weak<dyn Wake> = self.this.clone();
+            self.plumbing.timers.wake_at(until, this);
+        }
+        let _: Option<()> = answer.await;
+    }
+}
+
+impl Site for Desk {
+    fn now(&self) -> Reading {
+        self.plumbing.clock.now()
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    fn draw(&self) -> f64 {
+        self.random.lock().random_range(0.0..1.0)
+    }
+
+    fn is_closed(&self) -> bool {
+        Wire::is_closed(self)
+    }
+
+    fn is_full(&self) -> bool {
+        self.plumbing.journal.is_full()
+    }
+
+    fn route(&self, _: &Key) -> (ShardId, KeyRange) {
+        (FIRST_SHARD, KeyRange::all())
+    }
+
+    fn route_below(&self, _: Option<&Key>) -> (ShardId, KeyRange) {
+        (FIRST_SHARD, KeyRange::all())
+    }
+
+    async fn read(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        (reverse, limit): (bool, usize),
+        fresh: bool,
+        until: u64,
+    ) -> Option<Result<Found, Failure>> {
+        let mut asks_here = !fresh;
+        while !Wire::is_closed(self) && self.boot_ns() < until {
+            if let Some(replica) = self.replica().filter(|_| asks_here) {
+                return Some(replica.world().find(range, reverse, limit));
+            }
+            let others: Vec<NodeId> =
+                self.replicas.iter().copied().filter(|node| *node != self.me && self.reaches(*node)).collect();
+            if !others.is_empty() {
+                let asked = others[self.random.lock().random_range(0..others.len())];
+                let try_ends = until.min(self.boot_ns() + TRY_NS);
+                if let Some(found) = tapir::read(self, (shard, asked), range, (reverse, limit), try_ends).await {
+                    return Some(Ok(found));
+                }
+            }
+            asks_here = true; // Rather something that may be behind than nothing.
+            if self.replica().is_none() {
+                Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
+            }
+        }
+        None
+    }
+
+    async fn look(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        how: (bool, usize),
+        until: u64,
+    ) -> Option<Result<Looked, Failure>> {
+        tapir::look(self, shard, range, at, how, until).await
+    }
+
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {
+        tapir::invoke(self, shard, &question, until).await
+    }
+
+    fn tell(&self, shard: ShardId, end: End) {
+        tapir::tell(self, shard, &end);
+    }
+
+    async fn pause(&self, until: u64) {
+        Wire::pause(self, until).await;
+    }
+}
+
+/// Another node's replica that has not answered after so long is not waited for.
+const TRY_NS: u64 = 500_000_000;
+/// Where nobody can be asked, nobody is for so long.
+const PAUSE_NS: u64 = 10_000_000;

@@ -1,0 +1,225 @@
+//! This node's replica of a shard.
+//!
+//! Invariants:
+//! 1. Versions are installed before anything that follows in the outbox leaves.
+//! 2. What is looked at in the space without a step is looked at after what is settled: the other way round something could be settled in between that was not seen.
+
+use super::Desk;
+use crate::member::CHUNK_BYTES;
+use crate::peers::Peers;
+use crate::plumbing::Plumbing;
+use crate::resident::{Input, Resident, World};
+use crate::settle::Settles;
+use crate::timers::Wake;
+use meridian_clock::{Reading, Timestamp};
+use meridian_log::MachineKey;
+use meridian_machine::{Address, NodeId, Outbox, Position, ShardId};
+use meridian_mvcc::{KeyRange, StoreError};
+use meridian_replication::inconsistent::Config;
+use meridian_store::Space;
+use meridian_systems::envelope::{self, Kind};
+use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard};
+use meridian_txn::Failure;
+use meridian_txn::tapir::{Found, Guarantee};
+use parking_lot::{Mutex, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+/// What was said to begin a view is said again after so long.
+const REPEAT_NS: u64 = 100_000_000;
+/// A view that does not begin is given up after so long.
+const VIEW_TIMEOUT_NS: u64 = 1_000_000_000;
+/// A view's leader that has heard enough waits so long for the rest.
+const GATHER_NS: u64 = 50_000_000;
+
+/// A replica at home.
+pub type ReplicaShard = Resident<Replica, ReplicaHome>;
+
+/// The world of a replica.
+pub struct ReplicaHome {
+    key: MachineKey,
+    me: NodeId,
+    plumbing: Arc<Plumbing>,
+    peers: Arc<OnceLock<Arc<Peers>>>,
+    desk: Arc<Desk>,
+    space: Space,
+    /// How often something was installed: the place of the newest.
+    installed: AtomicU64,
+    settled: RwLock<Timestamp>,
+    said: Mutex<Vec<NodeId>>,
+    this: Weak<ReplicaShard>,
+}
+
+/// Where a replica finds itself.
+pub struct Place {
+    /// The shard.
+    pub key: MachineKey,
+    /// What its database promises.
+    pub guarantee: Guarantee,
+    /// The links.
+    pub peers: Arc<OnceLock<Arc<Peers>>>,
+    /// The database's sessions on this node.
+    pub desk: Arc<Desk>,
+}
+
+/// Brings a replica to life from what the log has of it. `None` if this node is none of the database's.
+pub fn begin(
+    place: Place,
+    plumbing: &Arc<Plumbing>,
+    records: Vec<Kept>,
+) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
+    let Place { key, guarantee, peers, desk } = place;
+    let (me, life) = desk.here();
+    let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
+    let installed = space.extent()?.position;
+    let config = Config {
+        me,
+        replicas: desk.replicas().iter().copied().collect(),
+        database: desk.database(),
+        shard: ShardId(key.shard),
+        repeat_ns: REPEAT_NS,
+        view_timeout_ns: VIEW_TIMEOUT_NS,
+        gather_ns: GATHER_NS,
+    };
+    let shard = Shard::new(guarantee, ShardId(key.shard), KeyRange::all());
+    let mut out = Outbox::new();
+    let Some(replica) = Replica::new(config, life, shard, records, plumbing.clock.now(), &mut out) else {
+        return Ok(None);
+    };
+    let settled = replica.settled();
+    Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
+        key,
+        me,
+        plumbing: Arc::clone(plumbing),
+        peers,
+        desk,
+        space,
+        installed: AtomicU64::new(installed),
+        settled: RwLock::new(settled),
+        said: Mutex::default(),
+        this: this.clone(),
+    })))
+}
+
+impl ReplicaHome {
+    /// The shard's versions.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Which shard it is.
+    pub fn shard(&self) -> ShardId {
+        ShardId(self.key.shard)
+    }
+
+    /// Everything at or below has ended here.
+    pub fn closed(&self) -> Timestamp {
+        *self.settled.read()
+    }
+
+    /// What is newest in a range here, for a session of this node.
+    pub fn find(&self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Found, Failure> {
+        let through = self.closed();
+        let found = self.space.scan(range, Timestamp::MAX, reverse, limit, CHUNK_BYTES);
+        let chunk = found.map_err(|error| Failure::Storage(error.to_string()))?;
+        Ok(Found { chunk, through })
+    }
+
+    /// Reads for a session, and answers it.
+    fn serve(&self, serve: &Serve) {
+        let found = self.space.scan(&serve.range, serve.at(), serve.reverse, serve.limit_rows, CHUNK_BYTES);
+        let answer = match found {
+            Ok(chunk) => serve.answer(Page::of(chunk, serve.reverse)),
+            Err(StoreError::BelowHorizon { oldest }) => Message::TooOld { id: serve.id, oldest },
+            // Others have it.
+            Err(error) => return tracing::warn!(%error, "cannot read for a session"),
+        };
+        self.send(None, serve.to, answer);
+        if let Some(peers) = self.peers.get().filter(|_| serve.to.node != self.me) {
+            peers.flush(serve.to.node);
+        }
+    }
+}
+
+impl World<Replica> for ReplicaHome {
+    fn now(&self) -> Reading {
+        self.plumbing.clock.now()
+    }
+
+    fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
+        if to.node == self.me {
+            return self.desk.hear(self.me, message); // A replica says nothing to itself.
+        }
+        let Some(peers) = self.peers.get() else { return };
+        let (_, incarnation) = self.desk.here();
+        let from = Address { incarnation, ..Address::replica(self.me, self.desk.database(), self.shard()) };
+        peers.post(to.node, deadline, envelope::write_frame(Kind::Tapir, from, to, &message));
+        let mut said = self.said.lock();
+        if !said.contains(&to.node) {
+            said.push(to.node);
+        }
+    }
+
+    fn persist(&self, position: Position, record: Kept) {
+        if let Some(this) = self.this.upgrade() {
+            self.plumbing.journal.persist(self.key, || envelope::write(Kind::Tapir, &vec![record]), position, this);
+        }
+    }
+
+    fn act(&self, effect: Effect) {
+        match effect {
+            Effect::Install { at, writes } => {
+                let position = self.installed.fetch_add(1, Ordering::Relaxed) + 1;
+                self.space.install(at, &writes, position, 0);
+            }
+            // What one key takes is not worth another thread.
+            Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
+            Effect::Serve(serve) => {
+                if let Some(this) = self.this.upgrade() {
+                    self.plumbing.readers.run(move || this.world().serve(&serve));
+                }
+            }
+        }
+    }
+
+    fn flush(&self) {
+        self.plumbing.journal.kick();
+        if let Some(peers) = self.peers.get() {
+            let said = std::mem::take(&mut *self.said.lock());
+            said.into_iter().for_each(|node| peers.flush(node));
+        }
+    }
+
+    fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
+        self.plumbing.timers.wake_at(at, who);
+    }
+}
+
+impl Settles for ReplicaShard {
+    fn space(&self) -> &Space {
+        &self.world().space
+    }
+
+    fn closed(&self) -> Timestamp {
+        self.world().closed()
+    }
+
+    fn retention(&self) -> Option<Duration> {
+        self.world().desk.retention()
+    }
+
+    fn settled(&self) {}
+
+    fn let_go(&self, _: u64) {
+        let home = self.world();
+        let (plumbing, key) = (Arc::clone(&home.plumbing), home.key);
+        self.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+            if let Some(checkpoint) = replica.operations().checkpoint() {
+                plumbing.journal.checkpoint(key, envelope::write(Kind::Tapir, &checkpoint));
+            }
+        })));
+    }
+
+    fn heed(&self, _: &StoreError) {}
+}

@@ -1,0 +1,172 @@
+//! Databases of the tapir recipe: one node, and three in one process over TCP, some of which die.
+
+mod common;
+
+use common::{get_in, insist, members, open, put_in};
+use futures::executor::block_on;
+use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_mvcc::{Key, KeyRange, Value};
+use meridian_placement::Member;
+use meridian_systems::Recipe;
+use meridian_txn::tapir::Guarantee;
+use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
+use std::sync::Arc;
+
+const TAPIR: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
+
+fn lab(node: &Node) -> Arc<dyn Database> {
+    insist(|| {
+        let found = block_on(node.find_database("lab")).map_err(|failure| failure.to_string())?;
+        found.ok_or_else(|| "no database".to_owned())
+    })
+}
+
+fn begin(database: &Arc<dyn Database>) -> Box<dyn Transaction> {
+    block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("it begins")
+}
+
+/// Reads one key, and writes it anew.
+fn add(transaction: &mut dyn Transaction) {
+    let key = Key::from("sum");
+    let known = block_on(transaction.get(&key, Lock::Exclusive)).expect("it is read");
+    let sum = known.map_or(0, |value| String::from_utf8_lossy(&value).parse::<u64>().expect("a number"));
+    transaction.put(key, Some(Value::from((sum + 1).to_string().as_str()))).expect("it is written");
+}
+
+#[test]
+fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Node::open(Options::alone().at(folder.path())).unwrap();
+    let node = open();
+    block_on(node.create_database("lab", TAPIR)).unwrap();
+    let database = lab(&node);
+    let (mut one, mut other) = (begin(&database), begin(&database));
+    add(&mut *one);
+    add(&mut *other);
+    let Outcome::Committed { at } = block_on(one.commit()) else { panic!("nobody is in its way") };
+    assert_eq!(block_on(other.commit()), Outcome::Aborted { why: Conflict::Overwritten });
+    let snapshot = |at| block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(at)), age: None })).unwrap();
+    let sum = |at| block_on(snapshot(at).get(&Key::from("sum"), Lock::Shared)).unwrap().map(|value| value.to_vec());
+    let just_before = meridian_clock::Timestamp { nanos: at.nanos - 1, ..at };
+    assert_eq!((sum(just_before), sum(at)), (None, Some(b"1".to_vec())));
+    let refused = block_on(node.split("lab", vec![Key::from("m")])).unwrap_err();
+    assert!(matches!(refused, DatabaseError::Failed(Failure::Refused(_))), "{refused}");
+    drop(database);
+    drop(node);
+    let node = open();
+    assert_eq!(get_in(&lab(&node), "sum").as_deref(), Some("1"));
+    block_on(node.drop_database("lab")).unwrap();
+    block_on(node.create_database("lab", TAPIR)).unwrap();
+    assert_eq!(get_in(&lab(&node), "sum"), None);
+}
+
+fn three() -> (Vec<Member>, tempfile::TempDir) {
+    (members(), tempfile::tempdir().unwrap())
+}
+
+#[test]
+fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
+    let (members, folder) = three();
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    insist(|| block_on(nodes[0].as_ref().unwrap().create_database("lab", TAPIR)).map_err(|error| error.to_string()));
+    for (index, node) in nodes.iter().flatten().enumerate() {
+        put_in(&lab(node), &format!("k{index}"), "first");
+    }
+    for node in nodes.iter().flatten() {
+        assert!((0..3).all(|index| get_in(&lab(node), &format!("k{index}")).as_deref() == Some("first")));
+    }
+    for away in 0..3u32 {
+        nodes[away as usize] = None;
+        let value = format!("without {away}");
+        for node in nodes.iter().flatten() {
+            put_in(&lab(node), "k0", &value);
+            put_in(&lab(node), &value, "here");
+        }
+        for node in nodes.iter().flatten() {
+            assert_eq!(get_in(&lab(node), "k0"), Some(value.clone()));
+        }
+        let back = open(away + 1, &members, folder.path());
+        assert_eq!(get_in(&lab(&back), "k0"), Some(value.clone()));
+        put_in(&lab(&back), "back", &value);
+        // A read for a write is validated, whatever the nearest replica has missed.
+        nodes[away as usize] = Some(back);
+    }
+    let database = lab(nodes[0].as_ref().unwrap());
+    let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+    let mut transaction = block_on(database.begin(begin)).unwrap();
+    let rows = block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
+    assert_eq!(rows.rows.len(), 3);
+}
+
+/// Sums that several clients add to through all nodes, one of which is killed again and again, lose nothing that was acknowledged.
+#[test]
+fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
+    let (members, folder) = three();
+    let open = |node: u32| open(node, &members, folder.path());
+    let nodes: Vec<parking_lot::Mutex<Arc<Node>>> = (1..=3).map(|node| parking_lot::Mutex::new(open(node))).collect();
+    let first = nodes[0].lock().clone();
+    insist(|| block_on(first.create_database("lab", TAPIR)).map_err(|error| error.to_string()));
+    drop(first);
+    let (sure, perhaps) = (std::sync::atomic::AtomicU64::new(0), std::sync::atomic::AtomicU64::new(0));
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        use std::sync::atomic::Ordering::Relaxed;
+        for client in 0..3 {
+            let (nodes, sure, perhaps, over) = (&nodes, &sure, &perhaps, &over);
+            scope.spawn(move || {
+                let mut age = None;
+                while !over.load(Relaxed) {
+                    let node = nodes[client].lock().clone();
+                    let Ok(Some(database)) = block_on(node.find_database("lab")) else { continue };
+                    let Ok(mut transaction) = block_on(database.begin(Begin { mode: Mode::ReadWrite, age })) else {
+                        continue;
+                    };
+                    age = Some(transaction.age());
+                    let key = Key::from("sum");
+                    let Ok(known) = block_on(transaction.get(&key, Lock::Exclusive)) else { continue };
+                    let sum = known.map_or(0, |value| String::from_utf8_lossy(&value).parse::<u64>().unwrap());
+                    transaction.put(key, Some(Value::from((sum + 1).to_string().as_str()))).unwrap();
+                    match block_on(transaction.commit()) {
+                        Outcome::Committed { .. } => {
+                            (age, _) = (None, sure.fetch_add(1, Relaxed));
+                        }
+                        Outcome::Unknown => _ = perhaps.fetch_add(1, Relaxed),
+                        Outcome::Aborted { .. } => {}
+                    }
+                }
+            });
+        }
+        for round in 0..6 {
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            let mut dies = nodes[round % 3].lock();
+            dies.kill();
+            // Its folder is free once nobody holds it.
+            insist(|| if Arc::strong_count(&dies) == 1 { Ok(()) } else { Err("somebody holds it".to_owned()) });
+            let nobody = Node::open(Options::alone()).unwrap();
+            drop(std::mem::replace(&mut *dies, nobody));
+            *dies = open(round as u32 % 3 + 1);
+        }
+        let before = sure.load(Relaxed);
+        insist(|| if sure.load(Relaxed) > before + 20 { Ok(()) } else { Err("nobody gets on".to_owned()) });
+        over.store(true, Relaxed);
+    });
+    let (sure, perhaps) = (sure.into_inner(), perhaps.into_inner());
+    for node in &nodes {
+        let sum: u64 = get_in(&lab(&node.lock()), "sum").expect("it was written").parse().unwrap();
+        assert!((sure..=sure + perhaps).contains(&sum), "{sum}, and {sure} to {} were added", sure + perhaps);
+    }
+}
+
+#[test]
+fn an_even_number_of_replicas_is_refused_with_the_way_out() {
+    let (members, folder) = three();
+    let two = &members[..2];
+    let nodes: Vec<Arc<Node>> = (1..=2).map(|node| open(node, two, folder.path())).collect();
+    let error = insist(|| match block_on(nodes[0].create_database("lab", TAPIR)) {
+        Err(DatabaseError::Failed(failure)) => Err(failure.to_string()),
+        Err(error) => Ok(error),
+        Ok(()) => panic!("two replicas have no majority that survives"),
+    });
+    assert_eq!(error, DatabaseError::EvenReplicas(2));
+    assert!(error.to_string().contains("PROTOCOL = spanner"), "{error}");
+}
