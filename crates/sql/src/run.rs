@@ -85,7 +85,8 @@ impl Session {
         let engine = self.engine.clone();
         loop {
             let work = self.work.as_mut().filter(|work| !work.failed);
-            match compile::compile_for(&engine, work, parsed.clone(), declared.clone()).await {
+            let compiled = compile::compile_for(&engine, work, parsed.clone(), declared.clone()).await;
+            match self.stands(compiled).await {
                 Err(error) if error.is_restart() && self.work.is_some() => self.replay(error).await?,
                 other => return other.map(Arc::new),
             }
@@ -223,7 +224,18 @@ impl Session {
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
         work.negotiates = negotiates;
-        attempt(&self.engine, &self.facts, work, portal, max).await
+        let result = attempt(&self.engine, &self.facts, work, portal, max).await;
+        self.stands(result).await
+    }
+
+    /// An error is told only if what the transaction has read stands: otherwise it may come of what nobody has ever committed together.
+    async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
+        if result.as_ref().is_err_and(|error| !error.is_restart())
+            && let Some(work) = self.work.as_mut().filter(|work| !work.failed && !work.reads_only())
+        {
+            work.txn.validate().await?;
+        }
+        result
     }
 
     /// A transaction that bears this session's name.
@@ -344,7 +356,7 @@ impl Session {
                     return Ok(());
                 }
                 Outcome::Unknown => {
-                    let why = "No leader answered in time: the transaction may have happened, or may yet.";
+                    let why = "Too few nodes answered in time: the transaction may have happened, or may yet.";
                     return Err(unknown().detail(why));
                 }
                 Outcome::Aborted { why } => {

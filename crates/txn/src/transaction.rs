@@ -276,6 +276,11 @@ pub trait Transaction: Send {
     /// If it commits, this version holds from its timestamp on for whoever reads or writes in these ranges, which are all that plans for earlier versions
     /// touch. Taken back with the writes since a savepoint.
     fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure>;
+    /// Whether all that it has read stands together: asked before somebody is told an error that comes of it. Where reads are protected, or are of one snapshot, they do; a
+    /// protocol that finds out when it commits fails here as it would then.
+    fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Marks a point to return to.
     fn savepoint(&mut self) -> Savepoint;
     /// Takes back every write since the savepoint.

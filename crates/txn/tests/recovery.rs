@@ -383,3 +383,16 @@ fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
     assert!(matches!(done(change.commit()), Outcome::Committed { .. }));
     assert_eq!(Some(done(looked.commit())), aborted(Conflict::Overwritten));
 }
+
+/// Before an error is told that comes of what was read, somebody asks whether that stands.
+#[test]
+fn what_was_read_is_validated_when_somebody_asks() {
+    let shards = shards(Guarantee::Serializable);
+    let [one, other] = [1, 2].map(|node| gateway(&shards, Guarantee::Serializable, node, (0, 0)));
+    let mut reads = begin(&one);
+    assert_eq!(done(reads.get(&"a".into(), Lock::Shared)), Ok(None));
+    assert_eq!(done(reads.validate()), Ok(()));
+    assert!(matches!(done(commits(&other, &[], &["a"])), Outcome::Committed { .. }));
+    assert_eq!(done(reads.validate()), Err(Failure::Aborted(Conflict::Overwritten)));
+    assert_eq!(done(begin(&one).validate()), Ok(()), "who has read nothing");
+}

@@ -377,6 +377,24 @@ impl<S: Site> Transaction for Session<S> {
         self.versions = true;
     }
 
+    fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
+        if self.seen.is_empty() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        // Another transaction that has read the same, and writes nothing.
+        let transaction = TransactionId { number: self.site.new_number(), ..self.transaction };
+        let (site, proposed) = (Arc::clone(&self.site), Arc::clone(&self.proposed));
+        let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
+        let same = Session { site, proposed, transaction, seen, writes, planned, ..*self };
+        Box::pin(async move {
+            match same.propose().await {
+                Outcome::Committed { .. } => Ok(()),
+                Outcome::Aborted { why } => Err(Failure::Aborted(why)),
+                Outcome::Unknown => Err(Failure::Unavailable("too few replicas say whether what was read stands".into())),
+            }
+        })
+    }
+
     fn savepoint(&mut self) -> Savepoint {
         self.writes.savepoint()
     }
