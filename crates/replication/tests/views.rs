@@ -274,6 +274,16 @@ impl World {
                 let lock = self.clients.get(&number).ok_or("it has none")?.number;
                 self.ask(number, Op::Inconsistent(Unlock(OpId { node: 100 + number, incarnation: 1, number: lock })));
             }
+            // By a fact, for which nobody waits.
+            ["give", "back", who] => {
+                let number = number(who)?;
+                let lock = self.clients.get(&number).ok_or("it has none")?.number;
+                let of = |number_of: u64| OpId { node: 100 + number, incarnation: 1, number: number_of };
+                for to in 0..count {
+                    let told = Message::Tell { id: of(lock + 1), op: Unlock(of(lock)) };
+                    self.send(client(number), replica(to), told);
+                }
+            }
             // Asks those who have not answered.
             ["ask", who, "again"] => {
                 let number = number(who)?;

@@ -10,7 +10,7 @@ use meridian_machine::planted::{Rule, plant};
 use world::{Outcomes, World};
 
 fn verdict(seed: u64) -> Result<Outcomes, String> {
-    World::new(seed).judge()
+    World::new(seed, None).judge()
 }
 
 #[test]
@@ -22,6 +22,16 @@ fn who_has_committed_has_read_what_stood_at_its_timestamp() {
     println!("{all:?}");
     assert!(all.committed > 8_000 && all.aborted > 500 && all.unknown > 10, "{all:?}");
     assert!(all.recovered > 100 && all.of_many > 2_000, "{all:?}");
+}
+
+#[test]
+#[ignore = "some minutes"]
+fn five_replicas_in_many_worlds() {
+    let mut all = Outcomes::default();
+    for seed in 0..5_000 {
+        all.add(&World::new(seed, Some(5)).judge().unwrap_or_else(|why| panic!("seed {seed}: {why}")));
+    }
+    println!("{all:?}");
 }
 
 #[test]

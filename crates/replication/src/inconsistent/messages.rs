@@ -83,6 +83,13 @@ pub struct Entry<I, C, R> {
     pub merged: Option<View>,
 }
 
+impl<I, C, R> Entry<I, C, R> {
+    /// Whether an inconsistent operation was executed here since the last view began: that is so, whoever else has heard of it.
+    pub fn is_told(&self) -> bool {
+        matches!(self.op, Op::Inconsistent(_)) && self.state.is_final() && self.merged.is_none()
+    }
+}
+
 /// What a replica has of the operations that were proposed: a set, not a sequence.
 pub type Record<I, C, R> = BTreeMap<OpId, Entry<I, C, R>>;
 

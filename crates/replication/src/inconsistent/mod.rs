@@ -3,7 +3,7 @@
 //! ```text
 //!   inconsistent    Propose ─▶ all    Reply ◀─ f + 1            done; Finalize ─▶ all, who execute it        1 round trip
 //!                   … or a fact, which nobody waits for: Tell ─▶ all, who execute it
-//!   consensus       Propose ─▶ all    Reply ◀─ ⌈3f/2⌉ + 1 alike  done; Finalize ─▶ all                       1
+//!   consensus       Propose ─▶ all    Reply ◀─ all, alike        done; Finalize ─▶ all                       1
 //!                   … or f + 1, not alike: the client decides, Finalize ─▶ all    Confirm ◀─ f + 1   done    2
 //!   view change     LeaveView ─▶ all   Change ─▶ the view's leader, who merges f + 1 or more   StartView ─▶ all
 //! ```
@@ -21,12 +21,13 @@
 //! Invariants:
 //! 1. A replica answers only what is on its disk, in the view that it says, and nothing between two views (Traps A.2-7, A.2-14).
 //! 2. Answers of different views never count together (A.2-9).
-//! 3. A result that the fastest answers agreed on, or that enough replicas have confirmed, is in every later view's record.
+//! 3. A result that all replicas have answered, or that f + 1 have confirmed, is in every later view's record.
 //! 4. A view begins with one record, whoever asks: its leader merges once.
 //! 5. A disk that was lost is another replica: the members of a group are fixed here, and who comes back knows what it answered (A.2-7).
 //!
-//! Where it differs from the papers: what is answered is on disk first, and the fast quorum does not shrink for that (A.2-6). Of records that are older than
-//! the newest view among them nothing is merged, but they count as those that said no (A.2-8).
+//! Where it differs from the papers: what is answered is on disk first, and the fast quorum does not shrink for that (A.2-6); it grows to all replicas, as operations
+//! end by facts, which free some replicas before others ([`Unordered`] says why). Of records that are older than the newest view among them nothing is merged but facts; they count as
+//! those that said no (A.2-8).
 //!
 //! Not yet here: other members; copies of a record in parts.
 
@@ -81,9 +82,9 @@ pub trait Application: Sized {
     /// what it holds for others is not given up for that. Who merges a view is called twice: before with what is known, and after with all of it.
     fn sync(&mut self, now: Reading, record: &RecordOf<Self>, effects: &mut Vec<Self::Effect>);
 
-    /// Decides operations of which nobody knows whether they were successful. `likely` are those that may have been, with this result and no other; `open` are
-    /// those that were not. Called after [`sync`](Self::sync) with everything that is known. A likely result that contradicts that was not fast, whatever was
-    /// counted: both cannot have been answered by enough. Results in the same order, first those of `likely`.
+    /// Decides operations of which nobody knows whether they were successful. `likely` are those that may have been, with this result and no other, which is what each of
+    /// the merged records says: they stay so. `open` are those that were not. Called after [`sync`](Self::sync) with everything that is known. Results of those that are
+    /// open, in the same order.
     fn merge(
         &mut self,
         now: Reading,

@@ -1,14 +1,13 @@
 //! How replicas come to have the same record: one of them, the view's leader, merges what enough of them have (TOCS'18 §3.2.2).
 //!
 //! A replica that leaves a view answers nothing any more, and says what it has once that is on its disk. So an operation that has succeeded is with at least one
-//! of any f + 1 who have left; and of a fast one, at least f + 1 − ⌊f/2⌋ of those gave its result. With q records that is q − ⌊f/2⌋, counted over *all* of
-//! them: one that is older than the newest view among them counts as one that said no (Trap A.2-8).
+//! of any f + 1 who have left; and of a fast one, all of those gave its result: one whose record is older than the newest view among them did not (Trap A.2-8).
 
 use super::replica::{KeptOf, Then};
 use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, Replica, State, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A view is waited for at most two to this power times as long as the first.
 const LONGEST_BACK_OFF: u64 = 6;
@@ -146,12 +145,15 @@ impl<A: Application> Replica<A> {
         let gathered = std::mem::take(&mut self.gathered);
         let newest = gathered.values().map(|(last, _)| *last).max().expect("there are enough");
         let of_newest = |(last, _): &&(View, RecordOf<A>)| *last == newest || broken(Rule::OlderViewsMerged);
-        let records: Vec<&RecordOf<A>> = gathered.values().filter(of_newest).map(|(_, record)| record).collect();
-        if records.len() < gathered.len() {
-            sometimes!("a view is merged from records of different views");
-        }
+        let (of_newest, older): (Vec<_>, Vec<_>) = gathered.values().partition(of_newest);
+        let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|(_, record)| record).collect();
         let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { gathered.len() };
-        let Merged { mut record, likely, open } = merged::<A>(&records, self.enough.in_merge(counted));
+        let Merged { mut record, likely, open } = merged::<A>(&records, counted);
+        // What was told is so in whichever view.
+        for (id, entry) in older.into_iter().flat_map(|(_, record)| record).filter(|(_, entry)| entry.is_told()) {
+            sometimes!("a view begins with what was told in an older one");
+            record.entry(*id).or_insert_with(|| entry.clone());
+        }
         let view = self.view;
         for entry in record.values_mut() {
             entry.merged.get_or_insert(view);
@@ -159,12 +161,12 @@ impl<A: Application> Replica<A> {
         let mut effects = Vec::new();
         self.application.sync(now, &record, &mut effects);
         let results = self.application.merge(now, &likely, &open, &mut effects);
-        always!(results.len() == likely.len() + open.len(), "every operation gets a result");
+        always!(results.len() == open.len(), "every operation gets a result");
         if !open.is_empty() {
             sometimes!("a view change decides what nobody had decided");
         }
-        let undecided = likely.into_iter().map(|(id, op, _)| (id, op)).chain(open);
-        for ((id, op), result) in undecided.zip(results) {
+        let decided = open.into_iter().zip(results).map(|((id, op), result)| (id, op, result));
+        for (id, op, result) in likely.into_iter().chain(decided) {
             let (op, state) = (Op::Consensus(op), State::Finalized(Some(result)));
             record.insert(id, Entry { op, state, merged: Some(view) });
         }
@@ -216,8 +218,8 @@ impl<A: Application> Replica<A> {
         let kept: KeptOf<A> = Kept::Began { view, record: self.record.clone() };
         self.keep(kept, out);
         // What was told here since the last view is true, whoever else has heard of it.
-        for (id, entry) in before {
-            if let (Op::Inconsistent(op), State::Finalized(_), None) = (&entry.op, &entry.state, entry.merged)
+        for (id, entry) in before.into_iter().filter(|(_, entry)| entry.is_told()) {
+            if let Op::Inconsistent(op) = &entry.op
                 && !self.record.contains_key(&id)
             {
                 sometimes!("a view begins without what a replica was told");
@@ -245,15 +247,14 @@ impl<A: Application> Replica<A> {
 struct Merged<A: Application> {
     /// What is known.
     record: RecordOf<A>,
-    /// May have been successful on the fast path, with this result.
+    /// May have been successful on the fast path, with this result: everybody gave it.
     likely: Vec<(OpId, A::Consensus, A::Result)>,
     /// Was not.
     open: Vec<(OpId, A::Consensus)>,
 }
 
-fn merged<A: Application>(records: &[&RecordOf<A>], enough: usize) -> Merged<A> {
-    let (mut record, mut tallies) =
-        (RecordOf::<A>::new(), BTreeMap::<OpId, (&A::Consensus, BTreeMap<&A::Result, usize>)>::new());
+fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
+    let (mut record, mut given) = (RecordOf::<A>::new(), BTreeMap::<OpId, (&A::Consensus, Vec<&A::Result>)>::new());
     for (id, entry) in records.iter().flat_map(|record| record.iter()) {
         match (&entry.op, &entry.state) {
             (_, State::Finalized(result)) => {
@@ -270,17 +271,17 @@ fn merged<A: Application>(records: &[&RecordOf<A>], enough: usize) -> Merged<A> 
                 record.entry(*id).or_insert(executed);
             }
             (Op::Consensus(op), State::Tentative(result)) => {
-                let (_, tally) = tallies.entry(*id).or_insert((op, BTreeMap::new()));
-                result.iter().for_each(|result| *tally.entry(result).or_default() += 1);
+                given.entry(*id).or_insert((op, Vec::new())).1.extend(result);
             }
         }
     }
     let (mut likely, mut open) = (Vec::new(), Vec::new());
-    let known: BTreeSet<OpId> = record.keys().copied().collect();
-    for (id, (op, tally)) in tallies.into_iter().filter(|(id, _)| !known.contains(id)) {
-        match tally.into_iter().find(|(_, alike)| *alike >= enough) {
-            Some((result, _)) => likely.push((id, op.clone(), result.clone())),
-            None => open.push((id, op.clone())),
+    for (id, (op, results)) in given.into_iter().filter(|(id, _)| !record.contains_key(id)) {
+        match results[..] {
+            [first, ..] if results.len() == all && results.iter().all(|result| *result == first) => {
+                likely.push((id, op.clone(), first.clone()));
+            }
+            _ => open.push((id, op.clone())),
         }
     }
     Merged { record, likely, open }

@@ -75,18 +75,13 @@ impl Application for Locks {
         open: &[(OpId, Lock)],
         _: &mut Vec<OpId>,
     ) -> Vec<bool> {
-        let (known, mut results) = (self.held.clone(), Vec::new());
-        for (id, Lock(name), granted) in likely {
-            // Who has given it back has had it. Where another is known to hold it, this one never did. No two that are likely exclude each other.
-            let ended = id.number < self.ended_below || self.released.contains(id);
-            let had = *granted && (ended || known.get(name).is_none_or(|holder| holder == id));
-            if had && !ended {
+        for (id, Lock(name), _) in likely.iter().filter(|(_, _, granted)| *granted) {
+            // Who has given it back has had it.
+            if id.number >= self.ended_below && !self.released.contains(id) {
                 self.held.insert(*name, *id);
             }
-            results.push(had);
         }
-        results.extend(open.iter().map(|(id, lock)| self.take(*id, *lock)));
-        results
+        open.iter().map(|(id, lock)| self.take(*id, *lock)).collect()
     }
 
     fn forgets(&self, id: OpId, _: &Entry<Unlock, Lock, bool>) -> bool {

@@ -173,7 +173,7 @@ pub async fn look<W: Wire>(
     until: u64,
 ) -> Option<Result<Looked, Failure>> {
     let replicas = wire.replicas(shard);
-    let enough = Unordered::of(replicas.len())?.reading();
+    let enough = Unordered::of(replicas.len())?.quorum();
     let (node, incarnation) = wire.here();
     while !wire.is_closed() && wire.boot_ns() < until {
         let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };

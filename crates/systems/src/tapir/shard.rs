@@ -109,15 +109,12 @@ impl Application for Shard {
         open: &[(OpId, Question)],
         _: &mut Vec<Effect>,
     ) -> Vec<Answer> {
-        let questions =
-            || likely.iter().map(|(_, question, _)| question).chain(open.iter().map(|(_, question)| question));
-        let opened: Vec<&Proposal> = open.iter().filter_map(|(_, question)| prepares(question)).collect();
-        let mut decided = self.participant.merge(now, &votes(likely), &opened).into_iter();
+        let proposed: Vec<&Proposal> = open.iter().filter_map(|(_, question)| prepares(question)).collect();
+        let mut decided = self.participant.merge(now, &votes(likely), &proposed).into_iter();
         // What is asked of transactions is open in this view; the next question is asked in one that began with this one.
-        let told = likely.iter().map(|(_, _, answer)| Some(answer)).chain(open.iter().map(|_| None));
-        let answers = questions().zip(told).map(|(question, told)| match question {
+        let answers = open.iter().map(|(_, question)| match question {
             Question::Prepare(_) => Answer::Vote(decided.next().unwrap_or(Vote::Abstain)),
-            Question::Resolve(_) => told.cloned().unwrap_or(Answer::Stands(Standing::Open)),
+            Question::Resolve(_) => Answer::Stands(Standing::Open),
         });
         answers.collect()
     }

@@ -233,9 +233,11 @@ async fn look(
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    /// With three nodes or five, or with as many as are said.
+    pub fn new(seed: u64, nodes: Option<usize>) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let nodes = if rng.random_bool(0.7) { 3 } else { 5 };
+        let drawn = if rng.random_bool(0.7) { 3 } else { 5 };
+        let nodes = nodes.unwrap_or(drawn);
         let guarantee = if seed.is_multiple_of(2) { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
         let half_width = rng.random_range(MS..30 * MS);
         let half = half_width as i64;

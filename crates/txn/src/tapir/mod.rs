@@ -33,7 +33,6 @@
 //! Left out: the fast path of §6.1, which reads at one replica. It is unsafe where a replica was cut off: a quorum's read raises there up to when a key was read,
 //! although it lacks the newest version, which then passes for valid (A.2-4).
 //!
-//! Known to be wrong: with five replicas or more, invariant 6 can be broken by facts that reach some, a partition and a view change (`docs/decisions/2026-11-23-tapir-whole.md`).
 //! Not yet here: checkpoints, by which what is settled goes up.
 
 mod coordinator;

@@ -365,50 +365,27 @@ impl Participant {
     }
 
     /// Decides, as the leader of a view, on proposals that nobody is known to have decided on; after [`sync`](Self::sync) with what is known. `likely` may have been
-    /// successful with this vote, `open` were not. Results in this order. What is likely is put back first and unchecked, and each that is open is looked at without what this
-    /// replica has said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
+    /// successful with this vote, and stay so; `open` were not: votes on those, in this order. What is likely is put back first and unchecked, and each that is open is looked at
+    /// without what this replica has said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
     pub fn merge(&mut self, now: Reading, likely: &[(&Proposal, Vote)], open: &[&Proposal]) -> Vec<Vote> {
-        let undecided = || likely.iter().map(|(proposal, _)| *proposal).chain(open.iter().copied());
-        let mut newest = newest_of(undecided());
+        let mut newest = newest_of(likely.iter().map(|(proposal, _)| *proposal).chain(open.iter().copied()));
         for (transaction, attempt) in &mut newest {
             let Some(known) = self.known.get_mut(transaction) else { continue };
             *attempt = known.newest.0.max(*attempt);
             // Everybody will know of the newer one: this one will never commit.
-            if known.prepared.take_if(|standing| standing.attempt < *attempt).is_some() {
-                known.sure = false;
-            }
+            known.prepared.take_if(|standing| standing.attempt < *attempt);
         }
-        // What is prepared here alone excludes nobody: whoever is likely may have been fast without it.
-        let prepared = self.known.values().filter(|known| known.sure).filter_map(|known| known.prepared.as_ref());
-        let committed = self.ended.values().filter_map(|(_, committed)| committed.as_ref());
-        let sure: Vec<Proposal> = prepared.chain(committed).cloned().collect();
-        let excluded = |proposal: &Proposal| {
-            let contradicts = |other: &Proposal| {
-                let (one, two) = (beside(self.guarantee, proposal, other), beside(self.guarantee, other, proposal));
-                one != Vote::Ok && two != Vote::Ok
-            };
-            sure.iter().filter(|other| other.transaction != proposal.transaction).any(contradicts)
-        };
-        let mut results = vec![Vote::Abstain; likely.len() + open.len()];
-        let (mut back, mut rest) = (Vec::new(), Vec::new());
-        for (place, (proposal, vote)) in likely.iter().enumerate() {
-            // Of a transaction that has ended, or gone on to another attempt, only what was told counts: it excludes nobody, and is not prepared.
-            let dead = is_dead(&newest, proposal) || self.ended.contains_key(&proposal.transaction);
-            if *vote != Vote::Ok || dead || !excluded(proposal) {
-                results[place] = *vote;
-                back.extend((!dead).then_some((*proposal, *vote)));
-            } else {
-                rest.push((place, *proposal));
-            }
+        for (proposal, vote) in likely.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
+            self.note(now, proposal, *vote);
         }
-        back.into_iter().for_each(|(proposal, vote)| self.note(now, proposal, vote));
-        let open = open.iter().enumerate().map(|(place, proposal)| (likely.len() + place, *proposal));
-        rest.extend(open.filter(|(_, proposal)| !is_dead(&newest, proposal)));
-        rest.sort_by_key(|(_, proposal)| proposal.transaction);
-        for (place, proposal) in rest {
-            results[place] = self.prepare(now, proposal);
+        let mut living: Vec<(usize, &Proposal)> =
+            open.iter().copied().enumerate().filter(|(_, proposal)| !is_dead(&newest, proposal)).collect();
+        living.sort_by_key(|(_, proposal)| proposal.transaction);
+        let mut votes = vec![Vote::Abstain; open.len()];
+        for (place, proposal) in living {
+            votes[place] = self.prepare(now, proposal);
         }
-        results
+        votes
     }
 
     /// Everything at or below has ended, at all replicas: what was written there needs no distinction any more, and nothing is proposed there.
