@@ -6,7 +6,7 @@ use meridian_host::rounds::NodeTime;
 use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, Sessions, ShardFact, Surroundings, Waiting};
-use meridian_sql::{Analytic, Engine, GroupMembers, QueryMemory, SqlError};
+use meridian_sql::{Analytic, ChosenProtocol, Engine, GroupMembers, QueryMemory, SqlError};
 use meridian_systems::Recipe;
 use meridian_txn::locking::{Members, Waits};
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
@@ -63,10 +63,16 @@ impl Surroundings for Around {
         databases(&self.0)
     }
 
-    fn create_database<'a>(&'a self, name: &'a str, protocol: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+    fn create_database<'a>(
+        &'a self,
+        name: &'a str,
+        protocol: Option<&'a ChosenProtocol>,
+    ) -> Future<'a, Result<(), SqlError>> {
         Box::pin(async move {
-            let recipe = protocol.map_or(Ok(Recipe::default()), recipe)?;
-            self.0.create_database(name, recipe).await.map_err(of_database)
+            let recipe = protocol.map_or(Ok(Recipe::default()), |chosen| recipe(&chosen.name))?;
+            let members = protocol.map_or_else(Vec::new, |chosen| chosen.members.clone());
+            let members = members.into_iter().map(NodeId).collect();
+            self.0.create_database(name, recipe, members).await.map_err(of_database)
         })
     }
 
@@ -166,7 +172,7 @@ fn of_database(error: DatabaseError) -> SqlError {
         DatabaseError::Exists(_) => SqlError::new("42P04", message),
         DatabaseError::Missing(_) => SqlError::new("3D000", message),
         DatabaseError::Permanent(_) => SqlError::new("42501", message),
-        DatabaseError::EvenReplicas(_) => SqlError::new("0A000", message),
+        DatabaseError::Replicas(_) => SqlError::new("22023", message),
         DatabaseError::Failed(failure) => failure.into(),
     }
 }

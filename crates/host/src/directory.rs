@@ -56,8 +56,8 @@ pub enum DatabaseError {
     Missing(String),
     /// It exists from birth and stays: SQLSTATE 42501.
     Permanent(String),
-    /// Replicas without a leader have to be an odd number, and there are as many nodes: SQLSTATE 0A000.
-    EvenReplicas(usize),
+    /// No such replicas can be: SQLSTATE 22023.
+    Replicas(String),
     /// The transaction in `system` failed.
     Failed(Failure),
 }
@@ -68,11 +68,7 @@ impl fmt::Display for DatabaseError {
             DatabaseError::Exists(name) => write!(f, "database \"{name}\" already exists"),
             DatabaseError::Missing(name) => write!(f, "database \"{name}\" does not exist"),
             DatabaseError::Permanent(name) => write!(f, "database \"{name}\" cannot be dropped"),
-            DatabaseError::EvenReplicas(nodes) => write!(
-                f,
-                "a database without leaders has an odd number of replicas, one on each node, and there are {nodes} nodes: \
-                 choose PROTOCOL = spanner, or a cluster of 1, 3 or 5 nodes"
-            ),
+            DatabaseError::Replicas(why) => f.write_str(why),
             DatabaseError::Failed(failure) => failure.fmt(f),
         }
     }
@@ -230,7 +226,7 @@ impl Directory {
     fn begin(&self, row: &DatabaseRow, watch: Option<member::Watch>) -> Result<(), OpenError> {
         match Recipe::named(&row.protocol) {
             Some(Recipe::Spanner) => self.begin_members(row.id, row.retention_ns, watch),
-            Some(Recipe::Tapir(guarantee)) => self.begin_replica(row.id, row.retention_ns, guarantee),
+            Some(Recipe::Tapir(guarantee)) => self.begin_replica(row, guarantee),
             None => {
                 let DatabaseRow { name, protocol, .. } = row;
                 tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
@@ -240,18 +236,19 @@ impl Directory {
     }
 
     /// Brings to life its replica of a database whose replicas have no leader.
-    fn begin_replica(&self, id: DatabaseId, retention_ns: Option<u64>, guarantee: Guarantee) -> Result<(), OpenError> {
+    fn begin_replica(&self, row: &DatabaseRow, guarantee: Guarantee) -> Result<(), OpenError> {
         let here = &self.here;
-        let (me, nodes) = ((here.me, here.incarnation), here.members.clone());
-        let desk = Desk::new(id, me, nodes, Arc::clone(&here.plumbing), Arc::clone(&here.peers));
-        desk.retain(retention_ns);
-        let key = MachineKey { database: id.0, shard: FIRST_SHARD.0 };
+        let replicas = if row.replicas.is_empty() { here.members.clone() } else { row.replicas.clone() };
+        let me = (here.me, here.incarnation);
+        let desk = Desk::new(row.id, me, replicas, Arc::clone(&here.plumbing), Arc::clone(&here.peers));
+        desk.retain(row.retention_ns);
+        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
         let kept = self.records.lock().remove(&key).unwrap_or_default();
         let records = self.read(Kind::Tapir, &kept)?;
         let place = tapir::Place { key, guarantee, peers: Arc::clone(&here.peers), desk: Arc::clone(&desk) };
         let replica = tapir::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
         let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
-        self.doors.write().insert(id, Door::Tapir(gateway));
+        self.doors.write().insert(row.id, Door::Tapir(gateway));
         replica.into_iter().for_each(|replica| desk.add(replica));
         Ok(())
     }
@@ -571,17 +568,44 @@ impl Directory {
         system.begin(Begin { mode, age: None }).await
     }
 
-    /// Creates a database: its row in `system` is what makes it exist.
-    pub async fn create_database(&self, name: &str, recipe: Recipe) -> Result<(), DatabaseError> {
-        let nodes = self.here.members.len();
-        if matches!(recipe, Recipe::Tapir(_)) && nodes.is_multiple_of(2) {
-            return Err(DatabaseError::EvenReplicas(nodes));
-        }
+    /// Creates a database: its row in `system` is what makes it exist. It has replicas on these nodes, or on all.
+    pub async fn create_database(&self, name: &str, recipe: Recipe, members: Vec<NodeId>) -> Result<(), DatabaseError> {
+        let replicas = match recipe {
+            Recipe::Spanner if members.is_empty() => Vec::new(),
+            Recipe::Spanner => {
+                let why = "a database whose protocol is spanner begins on all nodes: ALTER DATABASE … MEMBERS then changes that";
+                return Err(DatabaseError::Replicas(why.into()));
+            }
+            Recipe::Tapir(_) => self.replicas(members)?,
+        };
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),
-            None => Ok(DatabaseRow::under(recipe.name(), databases.next_id(), name)),
+            None => {
+                let row = DatabaseRow::new(databases.next_id(), name);
+                Ok(DatabaseRow { protocol: recipe.name().into(), replicas: replicas.clone(), ..row })
+            }
         })
         .await
+    }
+
+    /// Replicas without a leader, on these nodes or on all: an odd number of nodes that there are.
+    fn replicas(&self, mut members: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
+        let all = &self.here.members;
+        if let Some(unknown) = members.iter().find(|node| !all.contains(node)) {
+            return Err(DatabaseError::Replicas(format!("there is no node {}, only 1 to {}", unknown.0, all.len())));
+        }
+        if members.is_empty() {
+            members.clone_from(all);
+        }
+        members.sort_unstable();
+        members.dedup();
+        if members.len().is_multiple_of(2) {
+            return Err(DatabaseError::Replicas(format!(
+                "a database without leaders has an odd number of replicas, and not {}: say on which nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
+                members.len()
+            )));
+        }
+        Ok(members)
     }
 
     /// Drops a database and everything in it.

@@ -466,8 +466,9 @@ impl Node {
     }
 
     /// Creates a database: its row in `system` is what makes it exist.
-    pub async fn create_database(&self, name: &str, recipe: Recipe) -> Result<(), DatabaseError> {
-        self.directory.create_database(name, recipe).await
+    /// It has replicas on these nodes, or on all.
+    pub async fn create_database(&self, name: &str, recipe: Recipe, members: Vec<NodeId>) -> Result<(), DatabaseError> {
+        self.directory.create_database(name, recipe, members).await
     }
 
     /// Drops a database and everything in it.

@@ -236,9 +236,12 @@ fn databases_are_created_kept_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     {
         let node = Node::open(small(folder.path())).unwrap();
-        block_on(node.create_database("lab", Recipe::Spanner)).unwrap();
-        block_on(node.create_database("shed", Recipe::Spanner)).unwrap();
-        assert_eq!(block_on(node.create_database("lab", Recipe::Spanner)), Err(DatabaseError::Exists("lab".into())));
+        block_on(node.create_database("lab", Recipe::Spanner, Vec::new())).unwrap();
+        block_on(node.create_database("shed", Recipe::Spanner, Vec::new())).unwrap();
+        assert_eq!(
+            block_on(node.create_database("lab", Recipe::Spanner, Vec::new())),
+            Err(DatabaseError::Exists("lab".into()))
+        );
         assert!(matches!(block_on(node.drop_database("postgres")), Err(DatabaseError::Permanent(_))));
         put(&node.database("lab").unwrap(), "k", "kept");
         put(&node.database("shed").unwrap(), "k", "lost");
@@ -248,7 +251,7 @@ fn databases_are_created_kept_and_dropped() {
     let node = Node::open(small(folder.path())).unwrap();
     assert_eq!(node.databases(), ["system", "postgres", "meridian", "lab"]);
     assert_eq!(get(&node.database("lab").unwrap(), "k").as_deref(), Some("kept"));
-    block_on(node.create_database("shed", Recipe::Spanner)).unwrap();
+    block_on(node.create_database("shed", Recipe::Spanner, Vec::new())).unwrap();
     assert_eq!(get(&node.database("shed").unwrap(), "k"), None);
 }
 
@@ -256,7 +259,7 @@ fn databases_are_created_kept_and_dropped() {
 fn a_database_keeps_versions_for_as_long_as_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::open(small(folder.path())).unwrap();
-    block_on(node.create_database("lab", Recipe::Spanner)).unwrap();
+    block_on(node.create_database("lab", Recipe::Spanner, Vec::new())).unwrap();
     let (here, there) = (node.database("meridian").unwrap(), node.database("lab").unwrap());
     let old = [&here, &there].map(|database| {
         let at = put(database, "k", "one");

@@ -5,6 +5,7 @@ mod common;
 use common::{get_in, insist, members, open, put_in};
 use futures::executor::block_on;
 use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
 use meridian_systems::Recipe;
@@ -38,7 +39,7 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Node::open(Options::alone().at(folder.path())).unwrap();
     let node = open();
-    block_on(node.create_database("lab", TAPIR)).unwrap();
+    block_on(node.create_database("lab", TAPIR, Vec::new())).unwrap();
     let database = lab(&node);
     let (mut one, mut other) = (begin(&database), begin(&database));
     add(&mut *one);
@@ -56,7 +57,7 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     let node = open();
     assert_eq!(get_in(&lab(&node), "sum").as_deref(), Some("1"));
     block_on(node.drop_database("lab")).unwrap();
-    block_on(node.create_database("lab", TAPIR)).unwrap();
+    block_on(node.create_database("lab", TAPIR, Vec::new())).unwrap();
     assert_eq!(get_in(&lab(&node), "sum"), None);
 }
 
@@ -68,7 +69,10 @@ fn three() -> (Vec<Member>, tempfile::TempDir) {
 fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
     let (members, folder) = three();
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
-    insist(|| block_on(nodes[0].as_ref().unwrap().create_database("lab", TAPIR)).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(nodes[0].as_ref().unwrap().create_database("lab", TAPIR, Vec::new()))
+            .map_err(|error| error.to_string())
+    });
     for (index, node) in nodes.iter().flatten().enumerate() {
         put_in(&lab(node), &format!("k{index}"), "first");
     }
@@ -105,7 +109,7 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
     let open = |node: u32| open(node, &members, folder.path());
     let nodes: Vec<parking_lot::Mutex<Arc<Node>>> = (1..=3).map(|node| parking_lot::Mutex::new(open(node))).collect();
     let first = nodes[0].lock().clone();
-    insist(|| block_on(first.create_database("lab", TAPIR)).map_err(|error| error.to_string()));
+    insist(|| block_on(first.create_database("lab", TAPIR, Vec::new())).map_err(|error| error.to_string()));
     drop(first);
     let (sure, perhaps) = (std::sync::atomic::AtomicU64::new(0), std::sync::atomic::AtomicU64::new(0));
     let over = std::sync::atomic::AtomicBool::new(false);
@@ -162,11 +166,22 @@ fn an_even_number_of_replicas_is_refused_with_the_way_out() {
     let (members, folder) = three();
     let two = &members[..2];
     let nodes: Vec<Arc<Node>> = (1..=2).map(|node| open(node, two, folder.path())).collect();
-    let error = insist(|| match block_on(nodes[0].create_database("lab", TAPIR)) {
+    let error = insist(|| match block_on(nodes[0].create_database("lab", TAPIR, Vec::new())) {
         Err(DatabaseError::Failed(failure)) => Err(failure.to_string()),
         Err(error) => Ok(error),
         Ok(()) => panic!("two replicas have no majority that survives"),
     });
-    assert_eq!(error, DatabaseError::EvenReplicas(2));
-    assert!(error.to_string().contains("PROTOCOL = spanner"), "{error}");
+    assert!(matches!(error, DatabaseError::Replicas(_)), "{error:?}");
+    assert!(error.to_string().contains("MEMBERS (1, 2, 3)"), "{error}");
+    let on = |members: &[u32]| {
+        let members = members.iter().copied().map(NodeId).collect();
+        block_on(nodes[0].create_database("lab", TAPIR, members)).map_err(|error| error.to_string())
+    };
+    assert_eq!(on(&[3]), Err("there is no node 3, only 1 to 2".to_owned()));
+    // A node without a replica asks those that have one.
+    insist(|| on(&[1]));
+    for node in nodes.iter().rev() {
+        put_in(&lab(node), "k", &node.number().to_string());
+        assert_eq!(get_in(&lab(&nodes[0]), "k"), Some(node.number().to_string()));
+    }
 }

@@ -1,6 +1,6 @@
 //! Which databases there are.
 
-use meridian_machine::{DatabaseId, ShardId};
+use meridian_machine::{DatabaseId, NodeId, ShardId};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 
@@ -48,18 +48,25 @@ pub struct DatabaseRow {
     #[n(5)]
     #[cbor(default)]
     pub retention_ns: Option<u64>,
+    /// The nodes that have a replica, where that is fixed from the beginning; none: all nodes, or whoever its groups say.
+    #[n(6)]
+    #[cbor(default)]
+    pub replicas: Vec<NodeId>,
 }
 
 impl DatabaseRow {
     /// A database with one shard under the spanner recipe.
     pub fn new(id: DatabaseId, name: impl Into<String>) -> Self {
-        Self::under("spanner", id, name)
-    }
-
-    /// A database with one shard under a recipe.
-    pub fn under(protocol: impl Into<String>, id: DatabaseId, name: impl Into<String>) -> Self {
-        let (protocol, shards) = (protocol.into(), vec![ShardId(0)]);
-        DatabaseRow { id, name: name.into(), protocol, shards, dropped: false, retention_ns: None }
+        let (protocol, shards) = ("spanner".into(), vec![ShardId(0)]);
+        DatabaseRow {
+            id,
+            name: name.into(),
+            protocol,
+            shards,
+            dropped: false,
+            retention_ns: None,
+            replicas: Vec::new(),
+        }
     }
 
     /// The row's key in `system`.

@@ -111,7 +111,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
             let around = outside(session, "CREATE DATABASE").await?;
             let name = names::relation(db_name)?;
-            match around.create_database(&name, compiled.source.protocol.as_deref()).await {
+            match around.create_database(&name, compiled.source.protocol.as_ref()).await {
                 Err(error) if error.sqlstate == state::DUPLICATE_DATABASE && *if_not_exists => {
                     session.notices.push_back(warning("00000", &format!("{}, skipping", error.message)));
                 }

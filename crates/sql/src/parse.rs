@@ -22,11 +22,20 @@ pub(crate) struct Parsed {
     /// What stands behind AS OF SYSTEM TIME.
     pub(crate) as_of: Option<AsOf>,
     /// What CREATE DATABASE says behind PROTOCOL.
-    pub(crate) protocol: Option<String>,
+    pub(crate) protocol: Option<ChosenProtocol>,
     /// What ALTER TABLE says behind SPLIT AT VALUES; then it says nothing else.
     pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
     /// What ALTER DATABASE says behind its name; the statement is a stand-in then.
     pub(crate) alter_database: Option<AlterDatabase>,
+}
+
+/// By which protocol a database is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenProtocol {
+    /// Its name.
+    pub name: String,
+    /// The nodes that have replicas from the beginning; none: whatever is usual.
+    pub members: Vec<u32>,
 }
 
 /// What is to be different of a database.
@@ -231,8 +240,8 @@ fn parser_place(error: &ParserError) -> Option<(usize, Option<String>)> {
     Some((place, before.rsplit_once("found: ").map(|(_, near)| near.to_owned())))
 }
 
-/// Cuts `[WITH] PROTOCOL [=] name` from CREATE DATABASE.
-fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlError> {
+/// Cuts `[WITH] PROTOCOL [=] name [MEMBERS (…)]` from CREATE DATABASE.
+fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<ChosenProtocol>, SqlError> {
     if !matches!(tokens.as_slice(), [create, database, ..] if is_word(create, "create") && is_word(database, "database"))
     {
         return Ok(None);
@@ -240,23 +249,35 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlEr
     let Some(at) = tokens.iter().skip(3).position(|token| is_word(token, "protocol")).map(|at| at + 3) else {
         return Ok(None);
     };
-    let behind: Vec<&Token> = tokens[at + 1..].iter().map(|token| &token.token).collect();
-    let name = match behind.as_slice() {
-        [Token::Eq, name] | [name] => match name {
-            Token::Word(word) => Some(word.value.to_lowercase()),
-            Token::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
+    let wrong = || {
+        SqlError::new(state::SYNTAX, "PROTOCOL takes one name at the end of the statement, and MEMBERS behind it")
+            .hint("For example: CREATE DATABASE lab PROTOCOL = tapir MEMBERS (1, 2, 3)")
+            .at(names::place(tokens[at].span.start))
     };
-    let Some(name) = name else {
-        return Err(SqlError::new(state::SYNTAX, "PROTOCOL takes one name, at the end of the statement")
-            .hint("For example: CREATE DATABASE lab PROTOCOL = spanner")
-            .at(names::place(tokens[at].span.start)));
+    let behind = match &tokens[at + 1..] {
+        [sign, behind @ ..] if sign.token == Token::Eq => behind,
+        behind => behind,
+    };
+    let [name, rest @ ..] = behind else { return Err(wrong()) };
+    let name = match &name.token {
+        Token::Word(word) => word.value.to_lowercase(),
+        Token::SingleQuotedString(text) => text.clone(),
+        _ => return Err(wrong()),
+    };
+    let members = match rest {
+        [] => Vec::new(),
+        [word, ..] if is_word(word, "members") => {
+            let GroupMembers { voters, learners, witnesses } = members(rest)?;
+            if !learners.is_empty() || !witnesses.is_empty() {
+                return Err(wrong());
+            }
+            voters
+        }
+        _ => return Err(wrong()),
     };
     let with = is_word(&tokens[at - 1], "with") && at > 3;
     tokens.truncate(if with { at - 1 } else { at });
-    Ok(Some(name))
+    Ok(Some(ChosenProtocol { name, members }))
 }
 
 /// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves something in its place that the parser knows.

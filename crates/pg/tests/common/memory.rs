@@ -15,7 +15,7 @@ impl Memory {
     /// One that runs by a recipe.
     pub fn of(recipe: Recipe) -> Memory {
         let node = Node::open(Options::alone()).expect("a node in memory opens");
-        futures::executor::block_on(node.create_database("lab", recipe)).expect("it is created");
+        futures::executor::block_on(node.create_database("lab", recipe, Vec::new())).expect("it is created");
         Memory { database: node.database("lab").expect("it was created"), _node: node }
     }
 }

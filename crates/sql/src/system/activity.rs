@@ -6,7 +6,7 @@
 
 use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
-use crate::parse::GroupMembers;
+use crate::parse::{ChosenProtocol, GroupMembers};
 use crate::response::Status;
 use meridian_txn::{Age, Future};
 use std::collections::BTreeMap;
@@ -37,7 +37,11 @@ pub trait Surroundings: Send + Sync {
     /// The names of all databases.
     fn databases(&self) -> Vec<String>;
     /// Creates a database under a protocol, the default one if none is named.
-    fn create_database<'a>(&'a self, name: &'a str, protocol: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+    fn create_database<'a>(
+        &'a self,
+        name: &'a str,
+        protocol: Option<&'a ChosenProtocol>,
+    ) -> Future<'a, Result<(), SqlError>> {
         let _ = (name, protocol);
         Box::pin(std::future::ready(Err(SqlError::unsupported("CREATE DATABASE"))))
     }

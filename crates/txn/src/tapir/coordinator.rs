@@ -390,7 +390,9 @@ impl<S: Site> Transaction for Session<S> {
             match same.propose().await {
                 Outcome::Committed { .. } => Ok(()),
                 Outcome::Aborted { why } => Err(Failure::Aborted(why)),
-                Outcome::Unknown => Err(Failure::Unavailable("too few replicas say whether what was read stands".into())),
+                Outcome::Unknown => {
+                    Err(Failure::Unavailable("too few replicas say whether what was read stands".into()))
+                }
             }
         })
     }
