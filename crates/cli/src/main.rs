@@ -59,6 +59,7 @@ enum Command {
     #[command(subcommand)]
     Clock(clock::Command),
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
+    #[command(subcommand)]
     Workload(workload::Command),
     /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients saw.
     Sim(lab::Simulation),

@@ -8,19 +8,22 @@
 //! What a client may conclude of a transaction, and how it is counted: *ok*, COMMIT was acknowledged; *retried*, the server
 //! aborted it for a conflict (40001, 40P01) and it was begun anew; *failed*, it surely did not happen; *unknown*, the connection was
 //! lost, or 40003 answered, after COMMIT was sent. A lost connection is opened again until the duration is over.
+//!
+//! **micro** and **retwis** are the TAPIR paper's: below SQL, on replicas that they start themselves, to compare protocols ([`keys`]).
 
 mod bank;
 pub mod connect;
 mod drive;
+mod keys;
 mod report;
 mod tpcb;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::Subcommand;
 use std::process::ExitCode;
 use tokio_postgres::Client;
 
-/// The workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// The workloads that speak SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Transfers between accounts; their total never changes.
     Bank,
@@ -37,18 +40,27 @@ impl Kind {
     }
 }
 
-/// `meridian workload WHICH VERB URL`
-#[derive(Debug, Args)]
-pub struct Command {
-    /// Which workload.
-    #[arg(value_enum)]
-    kind: Kind,
+/// `meridian workload WHICH …`
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Transfers between accounts; their total never changes.
     #[command(subcommand)]
-    verb: Verb,
+    Bank(Verb),
+    /// pgbench's TPC-B on pgbench's tables.
+    #[command(subcommand)]
+    Tpcb(Verb),
+    /// Two operations a transaction, half of them writes, on keys that are drawn uniformly: on replicas of its own, below SQL.
+    Micro(keys::Options),
+    /// A small Twitter: on replicas of its own, below SQL.
+    Retwis(keys::Options),
+    /// One of the replicas that the others start.
+    #[command(hide = true)]
+    Replica(keys::Replica),
 }
 
+/// `VERB URL`
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub enum Verb {
     /// Create the tables and fill them; tables of these names are replaced.
     Init {
         /// The server, for example postgresql://root@127.0.0.1:5544/meridian
@@ -77,13 +89,12 @@ enum Verb {
 
 /// Runs the command.
 pub async fn run(command: Command) -> ExitCode {
-    let done = match command.verb {
-        Verb::Init { url, scale } => init(command.kind, &url, scale).await,
-        Verb::Run { url, clients, duration } if duration.is_finite() && duration > 0.0 => {
-            drive::run(command.kind, &url, clients, duration).await
-        }
-        Verb::Run { .. } => Err("--duration must be a positive number of seconds".to_owned()),
-        Verb::Check { url } => check(command.kind, &url).await,
+    let done = match command {
+        Command::Bank(verb) => run_verb(Kind::Bank, verb).await,
+        Command::Tpcb(verb) => run_verb(Kind::Tpcb, verb).await,
+        Command::Micro(options) => keys::run(keys::Mix::Micro, &options).await,
+        Command::Retwis(options) => keys::run(keys::Mix::Retwis, &options).await,
+        Command::Replica(replica) => replica.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,6 +102,17 @@ pub async fn run(command: Command) -> ExitCode {
             eprintln!("meridian: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+async fn run_verb(kind: Kind, verb: Verb) -> Result<(), String> {
+    match verb {
+        Verb::Init { url, scale } => init(kind, &url, scale).await,
+        Verb::Run { url, clients, duration } if duration.is_finite() && duration > 0.0 => {
+            drive::run(kind, &url, clients, duration).await
+        }
+        Verb::Run { .. } => Err("--duration must be a positive number of seconds".to_owned()),
+        Verb::Check { url } => check(kind, &url).await,
     }
 }
 

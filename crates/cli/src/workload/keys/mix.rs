@@ -1,0 +1,129 @@
+//! What clients do: the transactions of the TAPIR paper's two workloads (§5.1; TOCS'18, Table 3).
+
+use meridian_mvcc::{Key, Value};
+use meridian_txn::{Age, Begin, Conflict, Database, Failure, Lock, Mode, Outcome};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+/// Which workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Two operations, half of them writes, keys drawn uniformly.
+    Micro,
+    /// New users, followers, tweets and timelines; keys by Zipf's law with 0.75.
+    Retwis,
+}
+
+/// Keys, and how they are drawn.
+pub struct Keys {
+    many: usize,
+    /// The sums of the weights up to each key; empty, if all weigh the same.
+    sums: Vec<f64>,
+}
+
+const ZIPF: f64 = 0.75;
+/// As long as the artifact's.
+const KEY_BYTES: usize = 64;
+
+impl Keys {
+    /// So many, as a workload draws them.
+    pub fn of(mix: Mix, many: usize) -> Keys {
+        let weigh = |sum: &mut f64, rank: usize| {
+            *sum += (rank as f64).powf(-ZIPF);
+            Some(*sum)
+        };
+        let sums = if mix == Mix::Retwis { (1..=many).scan(0.0, weigh).collect() } else { Vec::new() };
+        Keys { many, sums }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = Key> {
+        (0..self.many).map(key)
+    }
+
+    fn draw(&self, random: &mut StdRng) -> Key {
+        match self.sums.last() {
+            None => key(random.random_range(0..self.many)),
+            Some(all) => {
+                let at = random.random_range(0.0..*all);
+                key(self.sums.partition_point(|sum| *sum <= at).min(self.many - 1))
+            }
+        }
+    }
+
+    /// So many that differ.
+    fn some(&self, many: usize, random: &mut StdRng) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::with_capacity(many);
+        while keys.len() < many.min(self.many) {
+            let key = self.draw(random);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+fn key(number: usize) -> Key {
+    // Neighbours do not lie together.
+    let scattered = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Key::from(format!("{scattered:016x}{number:0width$}", width = KEY_BYTES - 16).as_str())
+}
+
+/// What a transaction reads and writes.
+pub struct Plan {
+    reads: Vec<Key>,
+    writes: Vec<Key>,
+}
+
+impl Plan {
+    /// The next one.
+    pub fn draw(mix: Mix, keys: &Keys, random: &mut StdRng) -> Plan {
+        let of = |gets: usize, puts: usize, random: &mut StdRng| {
+            let all = keys.some(gets.max(puts), random);
+            Plan { reads: all[..gets].to_vec(), writes: all[..puts].to_vec() }
+        };
+        match mix {
+            Mix::Micro => {
+                let (mut reads, mut writes) = (Vec::new(), Vec::new());
+                for key in keys.some(2, random) {
+                    if random.random_bool(0.5) { writes.push(key) } else { reads.push(key) }
+                }
+                Plan { reads, writes }
+            }
+            Mix::Retwis => match random.random_range(0..100) {
+                0..5 => of(1, 3, random),   // a new user
+                5..20 => of(2, 2, random),  // follows
+                20..50 => of(3, 5, random), // tweets
+                _ => {
+                    let timeline = random.random_range(1..=10);
+                    of(timeline, 0, random)
+                }
+            },
+        }
+    }
+
+    /// One attempt at it.
+    pub async fn attempt(&self, database: &dyn Database, age: &mut Option<Age>) -> Result<Outcome, Failure> {
+        let mut transaction = database.begin(Begin { mode: Mode::ReadWrite, age: *age }).await?;
+        *age = Some(transaction.age());
+        for key in &self.reads {
+            // What is to be written is locked so at once, where there are locks: else two of the same would wait for each other.
+            let lock = if self.writes.contains(key) { Lock::Exclusive } else { Lock::Shared };
+            match transaction.get(key, lock).await {
+                Ok(_) => {}
+                Err(Failure::Aborted(why)) => return Ok(Outcome::Aborted { why }),
+                Err(failure) => return Err(failure),
+            }
+        }
+        for key in &self.writes {
+            transaction.put(key.clone(), Some(Value::from(&key[..])))?;
+        }
+        Ok(transaction.commit().await)
+    }
+}
+
+/// Whether an attempt that ended so is worth another.
+pub fn again(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Aborted { why } if *why != Conflict::RolledBack)
+}

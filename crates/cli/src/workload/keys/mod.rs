@@ -1,0 +1,227 @@
+//! The TAPIR paper's workloads, on three replicas that are processes of this program and a client that is a fourth.
+//!
+//! ```text
+//!   this process: a node without a replica, closed-loop clients ──▶ loopback ──▶ three processes, a replica each
+//! ```
+//!
+//! It is the paper's artifact in small: its clients are coordinators, and so are the sessions of a node. Logs are kept in memory, unless `--durable` says otherwise. What is printed: transactions that
+//! committed, attempts that did not, what they took, and what the processes and the rest of the machine have burnt meanwhile.
+
+mod cpu;
+mod mix;
+mod replica;
+
+pub use mix::Mix;
+pub use replica::Replica;
+
+use clap::{Args, ValueEnum};
+use hdrhistogram::Histogram;
+use meridian_mvcc::Value;
+use meridian_systems::Recipe;
+use meridian_txn::tapir::Guarantee;
+use meridian_txn::{Begin, Database, Mode, Outcome};
+use mix::{Keys, Plan, again};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use replica::Cluster;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Rows of one transaction that loads keys.
+const LOADED_AT_ONCE: usize = 500;
+/// What is not counted at the beginning.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Which protocol runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// TAPIR, strictly serializable.
+    Tapir,
+    /// TAPIR, serializable: nobody waits for a clock.
+    TapirSerializable,
+    /// Two-phase locking at a leader.
+    Spanner,
+}
+
+impl Protocol {
+    fn recipe(self) -> Recipe {
+        match self {
+            Protocol::Tapir => Recipe::Tapir(Guarantee::StrictlySerializable),
+            Protocol::TapirSerializable => Recipe::Tapir(Guarantee::Serializable),
+            Protocol::Spanner => Recipe::Spanner,
+        }
+    }
+}
+
+/// How much of it.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The protocols, one after the other.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tapir,tapir-serializable,spanner")]
+    protocol: Vec<Protocol>,
+    /// How many clients are at work at once.
+    #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: u16,
+    /// For how many seconds each is measured.
+    #[arg(long, short, default_value_t = 10.0)]
+    duration: f64,
+    /// How many keys there are.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    keys: u32,
+    /// Replicas keep their logs on disk, in a temporary folder, and sync them.
+    #[arg(long)]
+    durable: bool,
+}
+
+/// What came of one protocol.
+struct Measured {
+    committed: u64,
+    /// Attempts that were aborted.
+    aborted: u64,
+    unknown: u64,
+    seconds: f64,
+    latency_us: Histogram<u64>,
+    /// Of replicas and clients, and of everybody else.
+    cpu_seconds: f64,
+    others_seconds: f64,
+}
+
+/// Runs a workload under each protocol.
+pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
+    if !options.duration.is_finite() || options.duration <= 0.0 {
+        return Err("--duration must be a positive number of seconds".to_owned());
+    }
+    let log = if options.durable { "logs on disk" } else { "logs in memory" };
+    let name = if mix == Mix::Micro { "micro" } else { "retwis" };
+    println!(
+        "{name}: {} keys, {} clients in one process, three replicas in one each, {log}, {} s",
+        options.keys, options.clients, options.duration
+    );
+    println!(
+        "{:<20} {:>9} {:>9} {:>8} {:>8} {:>8} {:>12} {:>8}",
+        "protocol", "tx/s", "aborted", "p50 ms", "p99 ms", "unknown", "CPU µs/tx", "others"
+    );
+    for protocol in &options.protocol {
+        let Measured { committed, aborted, unknown, seconds, latency_us, cpu_seconds, others_seconds } =
+            measure(mix, *protocol, options).await?;
+        let ms = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1000.0;
+        println!(
+            "{:<20} {:>9.0} {:>8.1}% {:>8.2} {:>8.2} {unknown:>8} {:>12.0} {:>8.2}",
+            protocol.recipe().name(),
+            committed as f64 / seconds,
+            100.0 * aborted as f64 / (committed + aborted).max(1) as f64,
+            ms(0.5),
+            ms(0.99),
+            cpu_seconds * 1e6 / committed.max(1) as f64,
+            others_seconds / seconds,
+        );
+    }
+    println!("others: cores that the rest of the machine kept busy; aborted: attempts, of all");
+    Ok(())
+}
+
+async fn measure(mix: Mix, protocol: Protocol, options: &Options) -> Result<Measured, String> {
+    let cluster = Cluster::start(options.durable).await?;
+    let database = cluster.database(protocol.recipe()).await?;
+    let keys = Arc::new(Keys::of(mix, options.keys as usize));
+    load(&*database, &keys).await?;
+    let (over, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
+    let clients: Vec<_> = (0..options.clients)
+        .map(|client| {
+            let (database, keys) = (Arc::clone(&database), Arc::clone(&keys));
+            let (over, counts) = (Arc::clone(&over), Arc::clone(&counts));
+            tokio::spawn(async move { work(mix, &*database, &keys, u64::from(client), &over, &counts).await })
+        })
+        .collect();
+    tokio::time::sleep(WARM_UP).await;
+    counts.reset();
+    let (began, before) = (Instant::now(), cluster.cpu());
+    tokio::time::sleep(Duration::from_secs_f64(options.duration)).await;
+    let (committed, aborted, unknown) = counts.read();
+    let (seconds, after) = (began.elapsed().as_secs_f64(), cluster.cpu());
+    over.store(true, Relaxed);
+    let mut latency_us = histogram();
+    for client in clients {
+        let one = client.await.map_err(|error| format!("a client: {error}"))??;
+        let _ = latency_us.add(one); // Both have the same bounds.
+    }
+    let cpu_seconds = after.own - before.own;
+    let others_seconds = (after.machine - before.machine - cpu_seconds).max(0.0);
+    Ok(Measured { committed, aborted, unknown, seconds, latency_us, cpu_seconds, others_seconds })
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("invariant: these bounds are valid")
+}
+
+async fn load(database: &dyn Database, keys: &Keys) -> Result<(), String> {
+    let mut all = keys.all().peekable();
+    while all.peek().is_some() {
+        let some: Vec<_> = all.by_ref().take(LOADED_AT_ONCE).collect();
+        loop {
+            let begun = database.begin(Begin { mode: Mode::ReadWrite, age: None }).await;
+            let mut transaction = begun.map_err(|failure| format!("loading keys: {failure}"))?;
+            for key in &some {
+                let put = transaction.put(key.clone(), Some(Value::from(&key[..])));
+                put.map_err(|failure| format!("loading keys: {failure}"))?;
+            }
+            match transaction.commit().await {
+                Outcome::Committed { .. } => break,
+                Outcome::Aborted { .. } => {}
+                Outcome::Unknown => return Err("loading keys: too few replicas answer".to_owned()),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Counts {
+    committed: AtomicU64,
+    aborted: AtomicU64,
+    unknown: AtomicU64,
+}
+
+impl Counts {
+    fn reset(&self) {
+        [&self.committed, &self.aborted, &self.unknown].iter().for_each(|count| count.store(0, Relaxed));
+    }
+
+    fn read(&self) -> (u64, u64, u64) {
+        (self.committed.load(Relaxed), self.aborted.load(Relaxed), self.unknown.load(Relaxed))
+    }
+}
+
+/// One client until the end: each transaction is tried until it has committed.
+async fn work(
+    mix: Mix,
+    database: &dyn Database,
+    keys: &Keys,
+    seed: u64,
+    over: &AtomicBool,
+    counts: &Counts,
+) -> Result<Histogram<u64>, String> {
+    let (mut random, mut latency_us) = (StdRng::seed_from_u64(seed), histogram());
+    while !over.load(Relaxed) {
+        let (plan, began, mut age) = (Plan::draw(mix, keys, &mut random), Instant::now(), None);
+        loop {
+            let outcome = plan.attempt(database, &mut age).await.map_err(|failure| failure.to_string())?;
+            if again(&outcome) {
+                counts.aborted.fetch_add(1, Relaxed);
+                if over.load(Relaxed) {
+                    break;
+                }
+                continue;
+            }
+            if let Outcome::Committed { .. } = outcome {
+                counts.committed.fetch_add(1, Relaxed);
+                latency_us.saturating_record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+            } else {
+                counts.unknown.fetch_add(1, Relaxed);
+            }
+            break;
+        }
+    }
+    Ok(latency_us)
+}

@@ -1,0 +1,136 @@
+//! Replicas as processes, and the client's node, which has none.
+
+use super::cpu::Cpu;
+use clap::Args;
+use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_machine::NodeId;
+use meridian_placement::Member;
+use meridian_systems::Recipe;
+use meridian_txn::Database;
+use meridian_txn::locking::Members;
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// So many replicas; the node behind them is the client's.
+const REPLICAS: u32 = 3;
+/// How long anything that is no measurement may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const DATABASE: &str = "keys";
+
+/// `meridian workload replica`: a node that ends with whoever has started it.
+#[derive(Debug, Args)]
+pub struct Replica {
+    /// Which of the members.
+    #[arg(long)]
+    node: u32,
+    /// Where all of them listen, the client's node included.
+    #[arg(long, value_delimiter = ',')]
+    members: Vec<String>,
+    /// Where it keeps its log; without it, in memory.
+    #[arg(long)]
+    data: Option<PathBuf>,
+}
+
+impl Replica {
+    /// Runs until nobody is at the other end of the standard input.
+    pub fn run(&self) -> Result<(), String> {
+        let node = open(self.node, &self.members, self.data.clone())?;
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        node.kill();
+        Ok(())
+    }
+}
+
+fn open(node: u32, addresses: &[String], data: Option<PathBuf>) -> Result<Arc<Node>, String> {
+    let member = |(at, address): (usize, &String)| Member {
+        node: NodeId(u32::try_from(at).unwrap_or(u32::MAX) + 1),
+        zone: format!("zone{}", at + 1),
+        address: address.clone(),
+    };
+    let members = addresses.iter().enumerate().map(member).collect();
+    let options = Options { node: NodeId(node), members, data, ..Options::loopback() };
+    Node::open(options).map_err(|error| format!("node {node}: {error}"))
+}
+
+/// Everybody.
+pub struct Cluster {
+    client: Arc<Node>,
+    replicas: Vec<Child>,
+    _folder: Option<TempDir>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.client.kill();
+        for replica in &mut self.replicas {
+            let _ = replica.kill();
+            let _ = replica.wait();
+        }
+    }
+}
+
+/// Ports that are free now.
+fn free_addresses(many: u32) -> Result<Vec<String>, String> {
+    let wrong = |error| format!("no free port: {error}");
+    let listeners: Result<Vec<TcpListener>, _> = (0..many).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+    let addresses: Result<Vec<String>, _> =
+        listeners.map_err(wrong)?.iter().map(|listener| Ok(listener.local_addr()?.to_string())).collect();
+    addresses.map_err(wrong)
+}
+
+impl Cluster {
+    /// Starts all of them.
+    pub async fn start(durable: bool) -> Result<Cluster, String> {
+        let program = std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
+        let folder = durable.then(|| tempfile::Builder::new().prefix("meridian-keys-").tempdir());
+        let folder = folder.transpose().map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+        let addresses = free_addresses(REPLICAS + 1)?;
+        let spawn = |node: u32| {
+            let mut command = Command::new(&program);
+            command.args(["workload", "replica", "--node", &node.to_string(), "--members", &addresses.join(",")]);
+            if let Some(folder) = &folder {
+                command.arg("--data").arg(folder.path().join(node.to_string()));
+            }
+            let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+            spawned.map_err(|error| format!("node {node}: {error}"))
+        };
+        let replicas = (1..=REPLICAS).map(spawn).collect::<Result<Vec<Child>, String>>()?;
+        let client = open(REPLICAS + 1, &addresses, None)?;
+        Ok(Cluster { client, replicas, _folder: folder })
+    }
+
+    /// A database that runs by a recipe, with replicas everywhere but at the client's node.
+    pub async fn database(&self, recipe: Recipe) -> Result<Arc<dyn Database>, String> {
+        let nodes = || (1..=REPLICAS).map(NodeId);
+        let began = Instant::now();
+        loop {
+            let made = match recipe {
+                Recipe::Spanner => match self.client.create_database(DATABASE, recipe, Vec::new()).await {
+                    Ok(()) | Err(DatabaseError::Exists(_)) => {
+                        let members = Members { voters: nodes().collect(), ..Members::default() };
+                        self.client.change_members(DATABASE, members).await
+                    }
+                    other => other,
+                },
+                Recipe::Tapir(_) => self.client.create_database(DATABASE, recipe, nodes().collect()).await,
+            };
+            match made {
+                Ok(()) => break,
+                Err(error) if began.elapsed() > PATIENCE => return Err(format!("the database: {error}")),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await, // They have not met yet.
+            }
+        }
+        let found = self.client.find_database(DATABASE).await.map_err(|failure| failure.to_string())?;
+        found.ok_or_else(|| "the database is not there".to_owned())
+    }
+
+    /// What all of them and the machine have burnt.
+    pub fn cpu(&self) -> Cpu {
+        Cpu::of(self.replicas.iter().map(Child::id).chain([std::process::id()]))
+    }
+}
