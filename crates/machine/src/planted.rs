@@ -95,10 +95,14 @@ pub enum Rule {
     ViewNotKept,
     /// As many answers are taken for fast as are in the paper, where nobody is freed by a fact (TAPIR §3.2.1).
     FastQuorumTooSmall,
+    /// What a client has decided in one view is taken for the result in a later one, which has forgotten that something else was decided since.
+    OldDecisionsCount,
     /// A client decides on what one replica knows, which may be alone with it.
     DecidesFromOne,
     /// What replicas of different views have is forgotten like what everybody has.
     ForgetsWhatOneLacks,
+    /// What is not yet on the disk of every store is forgotten by those who know it.
+    ForgetsBeforeStored,
     /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
@@ -115,6 +119,16 @@ pub enum Rule {
     EndedPrepares,
     /// A transaction is prepared although somebody was told that it would not be any more (Trap A.2-12).
     FencedPrepares,
+    /// A replica that knows that a part of the past is closed says yes to somebody there.
+    ClosedSaysYes,
+    /// What is closed by a view is settled with it, although nobody was kept from it in the last one: that view may be bypassed (Trap A.2-17).
+    SettlesUnclosed,
+    /// What is settled passes somebody who is prepared and may commit (Trap A.2-17).
+    SettlesPrepared,
+    /// Of a commit of several shards nothing is kept, although another shard may have to learn of it.
+    NamesForgotten,
+    /// Who asks about a timestamp that is forgotten is told that it was refused.
+    LateSaidRefused,
     /// A replica that has served a snapshot lets somebody write below it (TAPIR §6.1).
     SnapshotsUnguarded,
     /// A replica forgets over a restart, or does not tell in a view change, up to where it has served snapshots.
@@ -204,8 +218,9 @@ impl Rule {
         Rule::OlderViewsMerged,
     ];
 
-    /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares` a schedule holds (`txn/tests/tapir.rs`).
-    pub const OF_PROPOSALS: [Rule; 10] = [
+    /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
+    /// `systems/tests/schedules.rs`).
+    pub const OF_PROPOSALS: [Rule; 14] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,
         Rule::ReadsFromTheFuture,
@@ -216,6 +231,10 @@ impl Rule {
         Rule::SnapshotsUnguarded,
         Rule::ServedForgotten,
         Rule::SnapshotsMissPrepared,
+        Rule::ForgetsBeforeStored,
+        Rule::SettlesPrepared,
+        Rule::NamesForgotten,
+        Rule::LateSaidRefused,
     ];
 
     /// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).

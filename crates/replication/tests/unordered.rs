@@ -248,6 +248,9 @@ impl World {
                 Effect::Do(unlocked) => drop(self.homes[at].unlocked.insert(unlocked)),
             }
         }
+        // Its store is durable at once.
+        let home = &mut self.homes[at];
+        home.replica.iter_mut().for_each(|replica| replica.stored(replica.began()));
         if let Some(through) = through {
             let after = self.rng.random_range(0..10 * MS);
             self.push(after, Event::Synced { replica: at, life, through });
@@ -293,12 +296,12 @@ impl World {
         };
         let all: Vec<NodeId> = (0..self.homes.len()).map(node).collect();
         let asked = if tells.is_some() { all.clone() } else { heard.lacks(&all) };
-        let (id, tells, newest) = (*id, *tells, heard.view());
+        let (id, tells, newest, decided) = (*id, *tells, heard.view(), heard.decided().unwrap_or_default());
         for to in asked {
             let to = Address::replica(to, DatabaseId(1), ShardId(0));
             let said = match tells {
                 None => Message::Propose { id, op: op.clone(), newest },
-                Some(result) => Message::Finalize { id, result: Some(result), newest },
+                Some(result) => Message::Finalize { id, result: Some(result), newest, decided },
             };
             self.send(of_client(client), to, said);
         }
@@ -360,8 +363,9 @@ impl World {
     fn tell_all(&mut self, at: usize, id: OpId, result: Option<bool>) {
         for to in 0..self.homes.len() {
             let to = Address::replica(node(to), DatabaseId(1), ShardId(0));
-            let newest = self.clients[at].heard.view();
-            self.send(of_client(at), to, Message::Finalize { id, result, newest });
+            let heard = &self.clients[at].heard;
+            let (newest, decided) = (heard.view(), heard.decided().unwrap_or_default());
+            self.send(of_client(at), to, Message::Finalize { id, result, newest, decided });
         }
     }
 

@@ -109,7 +109,7 @@ fn message(said: &Said) -> String {
         Message::Confirm { id: of, view } => format!("Confirm {} in {view}", id(of)),
         Message::Missing { id: of, view } => format!("Missing {} in {view}", id(of)),
         Message::LeaveView { view } => format!("LeaveView for {view}"),
-        Message::Change { view, last, record: all } => format!("Change to {view} from {last}: {}", record(all)),
+        Message::Change { view, last, record: all, .. } => format!("Change to {view} from {last}: {}", record(all)),
         Message::StartView { view, record: all } => format!("StartView {view}: {}", record(all)),
         Message::Started { view } => format!("Started {view}"),
         Message::Tell { id: of, op: what } => format!("Tell {}: {}", id(of), op(&Op::Inconsistent(*what))),
@@ -247,9 +247,9 @@ impl World {
         let asks = self.clients.get_mut(&number).ok_or("it asks for nothing")?;
         let result = result.map(|result| *asks.heard.decide(result));
         let id = OpId { node: 100 + number, incarnation: 1, number: asks.number };
-        let newest = asks.heard.view();
+        let (newest, decided) = (asks.heard.view(), asks.heard.decided().unwrap_or_default());
         for to in 0..self.homes.len() {
-            self.send(client(number), replica(to), Message::Finalize { id, result, newest });
+            self.send(client(number), replica(to), Message::Finalize { id, result, newest, decided });
         }
         Ok(())
     }

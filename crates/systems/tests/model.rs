@@ -125,7 +125,8 @@ fn proposal(transaction: usize) -> Proposal {
 }
 
 fn question(op: usize) -> Question {
-    if op < 2 { Question::Prepare(proposal(op)) } else { Question::Resolve(who(0)) }
+    let (transaction, through) = (who(0), Timestamp::end_of(SLOW));
+    if op < 2 { Question::Prepare(proposal(op)) } else { Question::Resolve { transaction, through } }
 }
 
 impl State {
@@ -306,7 +307,8 @@ impl Model for Small {
             Action::Finalize { op, replica } => {
                 state.clients[op].told[replica] = Some(state.replicas[replica].view());
                 let result = state.clients[op].decided.clone();
-                let said = state.says(replica, Said::Finalize { id: id(op), result, newest: View(0) });
+                let decided = state.clients[op].heard.decided().unwrap_or_default();
+                let said = state.says(replica, Said::Finalize { id: id(op), result, newest: View(0), decided });
                 state.hears(op, replica, said);
             }
             Action::Conclude { op } => {

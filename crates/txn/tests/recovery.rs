@@ -147,7 +147,7 @@ impl Site for Here {
         let participant = &mut self.shards.lock().unwrap().participants[shard.0 as usize];
         Some(match question {
             Question::Prepare(proposal) => Answer::Vote(participant.prepare(now, &proposal)),
-            Question::Resolve(transaction) => {
+            Question::Resolve { transaction, .. } => {
                 let standing = participant.resolve(transaction);
                 if standing == Standing::Open {
                     // A view begins with the question, and with what is prepared.

@@ -5,7 +5,7 @@ use meridian_machine::ShardId;
 use meridian_machine::planted::{Rule, plant};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{End, Guarantee, Participant, Proposal, Seen, Standing, Vote, decide};
+use meridian_txn::tapir::{End, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide};
 
 fn at(nanos: u64) -> Timestamp {
     Timestamp { nanos, logical: 0, issuer: 1 }
@@ -35,6 +35,11 @@ fn again(before: &Proposal, nanos: u64) -> Proposal {
 
 fn replica(guarantee: Guarantee) -> Participant {
     Participant::new(guarantee, ShardId(0), KeyRange::all())
+}
+
+/// Everything up to there.
+fn over(nanos: u64) -> Past {
+    Past { closed: at(nanos), settled: at(nanos) }
 }
 
 fn commits(replica: &mut Participant, proposal: &Proposal) {
@@ -74,9 +79,9 @@ fn who_has_ended_is_not_prepared() {
     assert_eq!(replica.end(&End::Abort { transaction: who(1), at: at(10) }), None);
     assert_eq!(replica.prepare(now(), &late), Vote::Abort);
     assert_eq!(replica.prepared().count(), 0);
-    replica.settle(at(50));
+    replica.settle(over(50));
     assert_eq!(replica.ended(who(1)), None, "it is forgotten");
-    assert_eq!(replica.prepare(now(), &late), Vote::Retry(at(50)), "and refused for its timestamp");
+    assert_eq!(replica.prepare(now(), &late), Vote::Late, "and whoever asks so late is told nothing");
 }
 
 #[test]
@@ -204,7 +209,7 @@ fn what_is_settled_does_not_come_back() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let old = proposal(1, 10, Vec::new(), &["k"]);
     commits(&mut replica, &old);
-    replica.settle(at(20));
+    replica.settle(over(20));
     let installed = replica.sync(now(), &[(&old, Vote::Ok)], &[], &[&End::Commit(old.clone())]);
     assert!(installed.is_empty(), "{installed:?}");
     assert_eq!(replica.prepared().count(), 0);
@@ -229,8 +234,51 @@ fn what_cannot_be_meant_is_refused() {
     let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
     assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "a clock that is wrong, or one's own");
     let before = replica.see(&point("a"));
-    replica.settle(at(5));
-    assert_eq!(replica.prepare(now(), &proposal(3, 10, vec![before], &[])), Vote::Abort, "read before what is settled");
+    replica.settle(over(5));
+    assert_eq!(replica.prepare(now(), &proposal(3, 10, vec![before.clone()], &[])), Vote::Ok, "who just read goes on");
+    replica.settle(over(8));
+    let late = proposal(4, 10, vec![before], &[]);
+    assert_eq!(replica.prepare(now(), &late), Vote::Abort, "read before what is forgotten");
+}
+
+/// Trap A.2-17.
+#[test]
+fn nobody_is_said_yes_to_where_it_is_closed() {
+    let mut replica = replica(Guarantee::Serializable);
+    let (before, late) = (proposal(1, 10, Vec::new(), &["a"]), proposal(2, 10, Vec::new(), &["b"]));
+    assert_eq!(replica.prepare(now(), &before), Vote::Ok);
+    replica.close(at(20));
+    assert_eq!(replica.prepare(now(), &late), Vote::Retry(at(20)));
+    assert_eq!(replica.prepare(now(), &again(&late, 30)), Vote::Ok);
+    assert_eq!(replica.prepared().count(), 2, "who was said yes to before may commit");
+    commits(&mut replica, &before);
+}
+
+/// Another shard may have to learn of it.
+#[test]
+fn of_a_commit_of_several_shards_the_name_stays() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let alone = proposal(1, 10, Vec::new(), &["a"]);
+    let of_two = Proposal { participants: vec![ShardId(0), ShardId(1)], ..proposal(2, 10, Vec::new(), &["b"]) };
+    commits(&mut replica, &alone);
+    commits(&mut replica, &of_two);
+    replica.settle(over(20));
+    assert_eq!((replica.ended(who(1)), replica.ended(who(2))), (None, Some(true)));
+    assert_eq!(replica.resolve(who(2)), Standing::Committed(of_two.name()));
+    assert_eq!(replica.prepare(now(), &of_two), Vote::Ok, "its coordinator hears the same");
+    assert_eq!(replica.prepare(now(), &again(&of_two, 30)), Vote::Abort);
+}
+
+/// A replica that begins another life does not have what the record has forgotten.
+#[test]
+fn who_is_born_again_does_not_validate_what_was_read_before_it_was_settled() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let before = replica.see(&point("a"));
+    replica.sync(now(), &[], &[], &[]);
+    replica.settle(over(20));
+    replica.recall(now(), &[]);
+    assert_eq!(replica.prepare(now(), &proposal(1, 30, vec![before], &[])), Vote::Abort);
+    assert_eq!(replica.prepare(now(), &proposal(2, 30, vec![replica.see(&point("a"))], &[])), Vote::Ok);
 }
 
 #[test]
@@ -239,7 +287,7 @@ fn a_commit_installs_once_and_also_where_nobody_has_heard_of_it() {
     let unheard = End::Commit(proposal(1, 10, Vec::new(), &["k"]));
     assert_eq!(replica.end(&unheard).map(|(at, writes)| (at, writes.len())), Some((at(10), 1)));
     assert_eq!(replica.end(&unheard), None);
-    replica.settle(at(10));
+    replica.settle(over(10));
     assert_eq!(replica.end(&unheard), None, "it is settled");
 }
 

@@ -11,7 +11,8 @@ pub struct Invocation<R> {
     enough: Unordered,
     /// The newest word of each replica.
     answers: BTreeMap<NodeId, (View, State<R>)>,
-    decided: Option<R>,
+    /// And from answers of which view.
+    decided: Option<(View, R)>,
 }
 
 impl<R: Clone + Ord> Invocation<R> {
@@ -30,7 +31,7 @@ impl<R: Clone + Ord> Invocation<R> {
 
     /// A replica has the result on disk that was decided on.
     pub fn on_confirm(&mut self, from: NodeId, view: View) {
-        self.on_reply(from, view, State::Finalized(self.decided.clone()));
+        self.on_reply(from, view, State::Finalized(self.decided.as_ref().map(|(_, result)| result.clone())));
     }
 
     /// Who has not answered in the newest view that was heard of: to be asked again.
@@ -84,9 +85,19 @@ impl<R: Clone + Ord> Invocation<R> {
         self.newest()
     }
 
-    /// What its client has decided, or tells because it was [fast](Self::fast): the first time counts, so that no two replicas are ever told different results.
+    /// What its client has decided, or tells because it was [fast](Self::fast): the first time in a view counts, so that no two replicas of one are ever told different results.
     pub fn decide(&mut self, result: R) -> &R {
-        self.decided.get_or_insert(result)
+        let newest = self.newest();
+        let (_, decided) = match self.decided.take_if(|(view, _)| *view == newest) {
+            Some(decided) => self.decided.insert(decided),
+            None => self.decided.insert((newest, result)),
+        };
+        decided
+    }
+
+    /// From answers of which view was decided.
+    pub fn decided(&self) -> Option<View> {
+        self.decided.as_ref().map(|(view, _)| *view)
     }
 
     fn newest(&self) -> View {

@@ -189,6 +189,9 @@ pub enum Message<I, C, R> {
         /// The newest view that the client has heard of.
         #[n(2)]
         newest: View,
+        /// That of the answers from which it has decided.
+        #[n(3)]
+        decided: View,
     },
     /// A replica has that on disk.
     #[n(3)]
@@ -229,6 +232,9 @@ pub enum Message<I, C, R> {
         /// All that is here.
         #[n(2)]
         record: Record<I, C, R>,
+        /// The newest one of which everything is in the host's hands for good that it began with.
+        #[n(3)]
+        stored: View,
     },
     /// A view begins with this record.
     #[n(7)]

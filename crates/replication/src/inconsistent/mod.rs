@@ -16,7 +16,7 @@
 //! | `messages` | what is said, and what is kept? |
 //! | `invocation` | when has an operation succeeded, as its client sees it? |
 //! | `replica` | what does a replica answer? |
-//! | `views` | how do replicas come to have the same record? |
+//! | `views` | how do replicas come to have the same record, and what do they forget? |
 //!
 //! Invariants:
 //! 1. A replica answers only what is on its disk, in the view that it says, and nothing between two views (Traps A.2-7, A.2-14).
@@ -93,6 +93,8 @@ pub trait Application: Sized {
         effects: &mut Vec<Self::Effect>,
     ) -> Vec<Self::Result>;
 
-    /// Whether an operation that every replica has need not be remembered: nobody asks for it again, or is refused.
-    fn forgets(&self, id: OpId, entry: &Entry<Self::Inconsistent, Self::Consensus, Self::Result>) -> bool;
+    /// Enough replicas have spent the view `last` for it not to be bypassed, whatever becomes of that which is about to begin. All have everything that the view `stored` began with, the
+    /// same or an older one, and so have their hosts, for good. What of such entries is not needed any more is taken out of the record, or made smaller: nobody asks for it again, or
+    /// is refused. It is the record that decides: [`sync`](Self::sync) with what is left follows, as everywhere.
+    fn forget(&self, record: &mut RecordOf<Self>, last: View, stored: View);
 }

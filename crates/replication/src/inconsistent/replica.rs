@@ -1,6 +1,6 @@
 //! What a replica answers.
 
-use super::views::Gathered;
+use super::views::{Gathered, Left};
 use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, State, Unordered, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
@@ -50,6 +50,8 @@ pub struct Replica<A: Application> {
     pub(super) view: View,
     /// The newest one that has begun here; the same, unless this replica is between two.
     pub(super) began: View,
+    /// The newest view of which its host has for good what it began with.
+    pub(super) stored: View,
     /// As the leader of a view that is to begin.
     pub(super) gathered: Gathered<A>,
     /// As the leader of a view that has begun: who is not known to have it.
@@ -95,6 +97,7 @@ impl<A: Application> Replica<A> {
             record: RecordOf::<A>::new(),
             view: View(0),
             began: View(0),
+            stored: View(0),
             gathered: Gathered::<A>::new(),
             untold: Vec::new(),
             asks: false,
@@ -160,6 +163,11 @@ impl<A: Application> Replica<A> {
         Some([began].into_iter().chain(left).collect())
     }
 
+    /// Its host has for good what this view began with: whatever was to be done for that outlives a restart without the record. Only such entries are forgotten.
+    pub fn stored(&mut self, view: View) {
+        self.stored = self.stored.max(view.min(self.began));
+    }
+
     /// What its operations mean here.
     pub fn application(&self) -> &A {
         &self.application
@@ -190,7 +198,8 @@ impl<A: Application> Replica<A> {
         self.view > self.began
     }
 
-    pub(super) fn address(&self, node: NodeId) -> Address {
+    /// A replica's address.
+    pub fn address(&self, node: NodeId) -> Address {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
@@ -257,6 +266,7 @@ impl<A: Application> Replica<A> {
         from: Address,
         id: OpId,
         result: Option<A::Result>,
+        decided: View,
         out: &mut Outbox<Self>,
     ) {
         let view = self.view;
@@ -268,6 +278,12 @@ impl<A: Application> Replica<A> {
             return; // That is no result of such an operation.
         }
         match &entry.state {
+            // This view began without what enough had answered in that one: it was decided since, and is forgotten.
+            State::Tentative(_) if result.is_some() && decided < view && !broken(Rule::OldDecisionsCount) => {
+                sometimes!("a result is told that was decided in an earlier view");
+                let state = entry.state.clone();
+                self.answer(from, Message::Reply { id, view, state }, out);
+            }
             State::Tentative(_) => {
                 entry.state = State::Finalized(result.clone());
                 let mut effects = Vec::new();
@@ -331,9 +347,9 @@ impl<A: Application> Machine for Replica<A> {
                 self.ask_for_view(now, newest, out);
                 self.on_propose(now, from, id, op, out);
             }
-            Message::Finalize { id, result, newest } => {
+            Message::Finalize { id, result, newest, decided } => {
                 self.ask_for_view(now, newest, out);
-                self.on_finalize(now, from, id, result, out);
+                self.on_finalize(now, from, id, result, decided, out);
             }
             // A fact is true between two views, too: it is carried into the next.
             Message::Tell { id, op } => self.on_tell(now, id, op, out),
@@ -346,7 +362,9 @@ impl<A: Application> Machine for Replica<A> {
             Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
                 if view.0 > self.view.0.saturating_add(FARTHEST_AHEAD) => {}
             Message::LeaveView { view } => self.on_leave_view(now, from, view, out),
-            Message::Change { view, last, record } => self.on_change(now, from, view, (last, record), out),
+            Message::Change { view, last, record, stored } => {
+                self.on_change(now, from, view, Left { last, record, stored }, out);
+            }
             Message::StartView { view, record } => self.on_start_view(now, from, view, record, out),
             Message::Started { view } => {
                 if view == self.began {

@@ -12,8 +12,19 @@ use std::collections::BTreeMap;
 /// A view is waited for at most two to this power times as long as the first.
 const LONGEST_BACK_OFF: u64 = 6;
 
-/// What replicas have said who left for the view that is to begin: in which they were last, and all they have.
-pub(super) type Gathered<A> = BTreeMap<NodeId, (View, RecordOf<A>)>;
+/// What replicas have said who left for the view that is to begin.
+pub(super) type Gathered<A> = BTreeMap<NodeId, Left<A>>;
+
+/// What one of them has said.
+#[derive(Clone)]
+pub(super) struct Left<A: Application> {
+    /// In which view it was last.
+    pub last: View,
+    /// All it has.
+    pub record: RecordOf<A>,
+    /// Its host has for good what this view began with.
+    pub stored: View,
+}
 
 impl<A: Application> Replica<A> {
     /// Who merges.
@@ -21,6 +32,12 @@ impl<A: Application> Replica<A> {
         let replicas = &self.config.replicas;
         let at = usize::try_from(view.0 % replicas.len() as u64).expect("below their number");
         *replicas.iter().nth(at).expect("below their number")
+    }
+
+    /// How many views come before the next one that this replica leads.
+    pub fn turns_until_it_leads(&self) -> usize {
+        let views = (self.view.0 + 1..).map(View);
+        views.take_while(|view| self.leader_of(*view) != self.config.me).count()
     }
 
     /// Asks for a view change: for somebody who is back, for operations that nobody finishes, or so that what everybody has can be forgotten.
@@ -71,9 +88,11 @@ impl<A: Application> Replica<A> {
         let (view, leader) = (self.view, self.leader_of(self.view));
         self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
         if leader == self.config.me {
-            self.gathered.insert(leader, (self.began, self.record.clone()));
+            let left = Left { last: self.began, record: self.record.clone(), stored: self.stored };
+            self.gathered.insert(leader, left);
         } else {
-            out.send(self.address(leader), Message::Change { view, last: self.began, record: self.record.clone() });
+            let (last, record, stored) = (self.began, self.record.clone(), self.stored);
+            out.send(self.address(leader), Message::Change { view, last, record, stored });
         }
     }
 
@@ -111,14 +130,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    pub(super) fn on_change(
-        &mut self,
-        now: Reading,
-        from: Address,
-        view: View,
-        said: (View, RecordOf<A>),
-        out: &mut Outbox<Self>,
-    ) {
+    pub(super) fn on_change(&mut self, now: Reading, from: Address, view: View, said: Left<A>, out: &mut Outbox<Self>) {
         self.on_leave_view(now, from, view, out);
         let merges = view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me;
         if merges && self.gathered.insert(from.node, said).is_none() {
@@ -143,14 +155,15 @@ impl<A: Application> Replica<A> {
         }
         step!("view's leader: merges");
         let gathered = std::mem::take(&mut self.gathered);
-        let newest = gathered.values().map(|(last, _)| *last).max().expect("there are enough");
-        let of_newest = |(last, _): &&(View, RecordOf<A>)| *last == newest || broken(Rule::OlderViewsMerged);
+        let newest = gathered.values().map(|left| left.last).max().expect("there are enough");
+        let stored = gathered.values().map(|left| left.stored).min().expect("there are enough");
+        let of_newest = |left: &&Left<A>| left.last == newest || broken(Rule::OlderViewsMerged);
         let (of_newest, older): (Vec<_>, Vec<_>) = gathered.values().partition(of_newest);
-        let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|(_, record)| record).collect();
+        let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|left| &left.record).collect();
         let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { gathered.len() };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
         // What was told is so in whichever view.
-        for (id, entry) in older.into_iter().flat_map(|(_, record)| record).filter(|(_, entry)| entry.is_told()) {
+        for (id, entry) in older.into_iter().flat_map(|left| &left.record).filter(|(_, entry)| entry.is_told()) {
             sometimes!("a view begins with what was told in an older one");
             record.entry(*id).or_insert_with(|| entry.clone());
         }
@@ -170,13 +183,14 @@ impl<A: Application> Replica<A> {
             let (op, state) = (Op::Consensus(op), State::Finalized(Some(result)));
             record.insert(id, Entry { op, state, merged: Some(view) });
         }
+        // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
+        let everybody = records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks);
+        if everybody || records.len() >= self.enough.quorum() {
+            let stored = if broken(Rule::ForgetsBeforeStored) { newest } else { stored.min(newest) };
+            self.application.forget(&mut record, newest, if everybody { stored } else { View(0) });
+        }
         // Who has merged begins as everybody does who is told: what it knows is a function of the record.
         self.application.sync(now, &record, &mut effects);
-        // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
-        if records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks) {
-            let everybody_has = |entry: &Entry<_, _, _>| entry.merged.is_some_and(|merged| merged <= newest);
-            record.retain(|id, entry| !(everybody_has(entry) && self.application.forgets(*id, entry)));
-        }
         effects.into_iter().for_each(|effect| out.act(effect));
         self.untold = self.others();
         self.begin(view, record, out);

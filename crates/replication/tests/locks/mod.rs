@@ -2,7 +2,7 @@
 
 use meridian_machine::Reading;
 use meridian_machine::planted::Rule;
-use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf};
+use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones (`views.rs`), which those meet once in thousands.
@@ -84,7 +84,8 @@ impl Application for Locks {
         open.iter().map(|(id, lock)| self.take(*id, *lock)).collect()
     }
 
-    fn forgets(&self, id: OpId, _: &Entry<Unlock, Lock, bool>) -> bool {
-        id.number < self.ended_below && !self.held.values().any(|holder| *holder == id)
+    fn forget(&self, record: &mut RecordOf<Locks>, _: View, stored: View) {
+        let over = |id: &OpId| id.number < self.ended_below && !self.held.values().any(|holder| holder == id);
+        record.retain(|id, entry| entry.merged.is_none_or(|merged| merged > stored) || !over(id));
     }
 }

@@ -60,7 +60,7 @@ pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answ
             let votes: Vec<Vote> = answers.iter().filter_map(vote).collect();
             Answer::Vote(decide(&votes, quorum))
         }
-        Question::Resolve(_) => {
+        Question::Resolve { .. } => {
             let standing =
                 |answer: &&'_ Answer| if let Answer::Stands(standing) = answer { Some(standing.clone()) } else { None };
             let standings: Vec<_> = answers.iter().filter_map(standing).collect();
@@ -82,13 +82,16 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
         let round_ends = until.min(began_ns + TRY_NS);
         let mut asked = FuturesUnordered::new();
         let newest = heard.view();
+        // What was decided from answers of an earlier view does not count in this one.
+        let decided = heard.decided().unwrap_or_default();
+        tells.take_if(|_| decided < newest);
         let propose = |node: NodeId| {
             let said = Said::Propose { id, op: Op::Consensus(question.clone()), newest };
             let message = Message::Operation(said);
             async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
         };
         let finalize = |node: NodeId, result: Answer, newest| {
-            let message = Message::Operation(Said::Finalize { id, result: Some(result), newest });
+            let message = Message::Operation(Said::Finalize { id, result: Some(result), newest, decided });
             async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
         };
         match &tells {

@@ -16,5 +16,5 @@ mod shard;
 
 pub use client::{Wire, common, invoke, look, read, tell};
 pub use messages::{Kept, Message, Page};
-pub use replica::{Effect, Replica, Serve, View};
+pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};
 pub use shard::Shard;

@@ -2,13 +2,25 @@
 //!
 //! What a snapshot is served below is refused from then on. Which ranges that were is in memory; up to which timestamp at all is a fact in the record, said ahead so that not every read is
 //! a write. So it comes to whoever merges a view, and outlives a restart.
+//!
+//! What is over is forgotten, so that neither the record nor memory grows without end (§6.2):
+//!
+//! ```text
+//!   some replica, with enough behind it    Over { closed } into its own record, and a view change
+//!   that view                              begins with it: nothing is said yes to there any more
+//!   the next                               has whatever ever commits there, and says so: settled, up to who is prepared still
+//!   … if all replicas are there            what every store has for good of that is not in the record any more
+//! ```
+//!
+//! Each of these view changes does both: it closes a part, and settles what the one before has closed. Who leads the shard's next view looks after that; the others do if it does not. A shard that
+//! nobody asks is silent, and keeps its last few megabytes. Of a commit of several shards the name stays, for ever so far: another shard may have to learn of it.
 
 use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_replication::inconsistent::{self, Config, Message as Said, OpId, Timer};
-use meridian_txn::tapir::Fact;
+use meridian_replication::inconsistent::{self, Config, Message as Said, Op, OpId};
+use meridian_txn::tapir::{End, Fact, Past, Question};
 use std::collections::VecDeque;
 
 /// Snapshots are said to be served so far ahead of what was asked for. After a view change nobody writes below that: who commits then waits as long at most.
@@ -18,7 +30,36 @@ const FAR_NS: u64 = 1_000_000_000;
 /// Numbers of a replica's own facts begin here: sessions of its node do not come so far.
 const OWN: u64 = 1 << 63;
 
+/// An entry of the record counts for its keys and values, and so much.
+const ENTRY_BYTES: usize = 1 << 10;
+
 type Operations = inconsistent::Replica<Shard>;
+
+/// What a replica waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// What its operations wait for.
+    Operations(inconsistent::Timer),
+    /// To look whether enough is over.
+    Over,
+}
+
+/// When what is over is to be forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct Forgetting {
+    /// So often is looked whether enough is over, while operations come.
+    pub every_ns: u64,
+    /// What is younger than this is not closed: it may still be proposed. Who proposes later proposes anew.
+    pub behind_ns: u64,
+    /// So much makes a view change worth it; an entry of a record counts for a kilobyte besides its keys and values.
+    pub enough_bytes: usize,
+}
+
+impl Default for Forgetting {
+    fn default() -> Self {
+        Forgetting { every_ns: 5_000_000_000, behind_ns: 5_000_000_000, enough_bytes: 4 << 20 }
+    }
+}
 
 /// What a replica asks of its world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +73,11 @@ pub enum Effect {
     },
     /// Read this, and answer.
     Serve(Serve),
+    /// A view has begun here, and what it began with was asked for to be installed before this. Once the store has all of that for good: [`Replica::stored`].
+    Began {
+        /// Which.
+        view: inconsistent::View,
+    },
 }
 
 /// What a session wants to see.
@@ -85,6 +131,11 @@ pub struct Replica {
     facts: u64,
     /// It has said, and is about to have on disk, that snapshots up to here may have been served.
     ceiling: Timestamp,
+    forgetting: Forgetting,
+    /// Its timer for that runs.
+    looks: bool,
+    /// So often enough was over, and nobody did anything.
+    waited: usize,
     /// Served when that is on disk.
     waiting: VecDeque<(Position, Serve)>,
     durable: Position,
@@ -96,8 +147,8 @@ fn embed(effect: Do<Operations>) -> Option<Do<Replica>> {
         Do::SendBefore { deadline, to, message } => {
             Do::SendBefore { deadline, to, message: Message::Operation(message) }
         }
-        Do::Arm { timer, at } => Do::Arm { timer, at },
-        Do::Disarm { timer } => Do::Disarm { timer },
+        Do::Arm { timer, at } => Do::Arm { timer: Timer::Operations(timer), at },
+        Do::Disarm { timer } => Do::Disarm { timer: Timer::Operations(timer) },
         Do::Persist { position, record } => Do::Persist { position, record },
         Do::Do(effect) => Do::Do(effect),
     })
@@ -115,7 +166,26 @@ impl Replica {
     ) -> Option<Self> {
         let (me, durable) = ((config.me, life), out.persisted());
         let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
-        Some(Replica { operations, me, facts: 0, ceiling: Timestamp::ZERO, waiting: VecDeque::new(), durable })
+        let view = operations.began();
+        if view > inconsistent::View(0) {
+            out.act(Effect::Began { view });
+        }
+        Some(Replica {
+            operations,
+            me,
+            facts: 0,
+            ceiling: Timestamp::ZERO,
+            forgetting: Forgetting::default(),
+            looks: false,
+            waited: 0,
+            waiting: VecDeque::new(),
+            durable,
+        })
+    }
+
+    /// The same, with another idea of when to forget.
+    pub fn forgetting(self, forgetting: Forgetting) -> Self {
+        Replica { forgetting, ..self }
     }
 
     /// What it has of operations, and in which view.
@@ -125,12 +195,91 @@ impl Replica {
 
     /// Asks for a view change: for who has missed something, or for operations that nobody finishes.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        out.lend(|out| self.operations.change_view(now, out), embed);
+        self.operate(out, |operations, out| operations.change_view(now, out));
+    }
+
+    /// Everything that was to be installed when this view began is in its store for good: it is there after whatever happens, without the record.
+    pub fn stored(&mut self, view: inconsistent::View) {
+        self.operations.stored(view);
+    }
+
+    /// Everything that stands for the next life, in place of all that was kept before. None while something is being written.
+    pub fn checkpoint(&self) -> Option<Vec<Kept>> {
+        self.operations.checkpoint()
+    }
+
+    /// Closes what lies far enough behind, and asks for a view change: with that, what was closed before is settled, and forgotten if all replicas are there.
+    pub fn close(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        let closed = self.closes(now);
+        if closed > self.past().closed && !self.operations.is_between_views() {
+            self.note(now, Fact::Over(Past { closed, ..Past::default() }), out);
+        }
+        self.change_view(now, out);
     }
 
     /// Everything at or below has ended here: who reads names only versions above.
     pub fn settled(&self) -> Timestamp {
-        self.operations.application().participant().settled()
+        self.past().settled
+    }
+
+    fn past(&self) -> Past {
+        self.operations.application().participant().past()
+    }
+
+    fn operate(&mut self, out: &mut Outbox<Self>, step: impl FnOnce(&mut Operations, &mut Outbox<Operations>)) {
+        let before = self.operations.began();
+        out.lend(|out| step(&mut self.operations, out), embed);
+        let view = self.operations.began();
+        if view > before {
+            out.act(Effect::Began { view });
+        }
+    }
+
+    /// Takes a fact of its own into the record.
+    fn note(&mut self, now: Reading, fact: Fact, out: &mut Outbox<Self>) {
+        self.facts += 1;
+        let (node, incarnation) = (self.me.0.0, self.me.1.0);
+        let id = OpId { node, incarnation, number: OWN + self.facts };
+        let (myself, said) = (self.operations.address(self.me.0), Said::Tell { id, op: fact });
+        self.operate(out, |operations, out| operations.on_message(now, myself, said, out));
+    }
+
+    /// What could be closed by now.
+    fn closes(&self, now: Reading) -> Timestamp {
+        Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns))
+    }
+
+    /// As long as operations come, it is looked from time to time whether enough is over.
+    fn watch(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        if !self.looks {
+            self.looks = true;
+            out.arm(Timer::Over, now.boot_ns + self.forgetting.every_ns);
+        }
+    }
+
+    fn look_back(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        self.looks = false;
+        let (past, closes) = (self.past(), self.closes(now));
+        let over = self.operations.record().values().filter_map(|entry| match &entry.op {
+            Op::Consensus(Question::Prepare(proposal)) | Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => {
+                Some((proposal.at, ENTRY_BYTES + proposal.bytes()))
+            }
+            Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => Some((*at, ENTRY_BYTES)),
+            Op::Consensus(Question::Resolve { through, .. }) => Some((*through, ENTRY_BYTES)),
+            Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => None,
+        });
+        let over = over.filter(|(at, _)| past.closed < *at && *at <= closes).map(|(_, bytes)| bytes);
+        if over.sum::<usize>() < self.forgetting.enough_bytes {
+            self.waited = 0;
+            return; // The next operation will have it looked at again.
+        }
+        self.watch(now, out);
+        if self.waited >= self.operations.turns_until_it_leads() {
+            sometimes!("a replica sees to it that what is over is forgotten");
+            self.waited = 0;
+            return self.close(now, out);
+        }
+        self.waited += 1;
     }
 
     fn on_read(&self, serve: Serve, out: &mut Outbox<Self>) {
@@ -150,11 +299,7 @@ impl Replica {
         }
         if at > self.ceiling {
             self.ceiling = Timestamp::end_of(at.nanos.saturating_add(AHEAD_NS));
-            self.facts += 1;
-            let (node, incarnation) = (self.me.0.0, self.me.1.0);
-            let id = OpId { node, incarnation, number: OWN + self.facts };
-            let (myself, said) = (serve.to, Said::Tell { id, op: Fact::Served(self.ceiling) });
-            out.lend(|out| self.operations.on_message(now, myself, said, out), embed);
+            self.note(now, Fact::Served(self.ceiling), out);
         }
         self.waiting.push_back((out.persisted(), serve));
         self.go_on(out);
@@ -175,7 +320,13 @@ impl Machine for Replica {
 
     fn on_message(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
         match message {
-            Message::Operation(said) => out.lend(|out| self.operations.on_message(now, from, said, out), embed),
+            // How transactions end anybody tells; the rest a replica says to itself, and nobody proposes facts.
+            Message::Operation(Said::Tell { op: Fact::Served(_) | Fact::Over(_), .. })
+            | Message::Operation(Said::Propose { op: Op::Inconsistent(_), .. }) => {}
+            Message::Operation(said) => {
+                self.watch(now, out);
+                self.operate(out, |operations, out| operations.on_message(now, from, said, out));
+            }
             // What is between two views does not know what the next one begins with.
             Message::Look { .. } if self.operations.is_between_views() => {}
             Message::Look { id, at, range, reverse, limit_rows } => {
@@ -192,12 +343,15 @@ impl Machine for Replica {
     }
 
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
-        out.lend(|out| self.operations.on_timer(now, timer, out), embed);
+        match timer {
+            Timer::Operations(timer) => self.operate(out, |operations, out| operations.on_timer(now, timer, out)),
+            Timer::Over => self.look_back(now, out),
+        }
     }
 
     fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
         self.durable = self.durable.max(through);
-        out.lend(|out| self.operations.on_durable(now, through, out), embed);
+        self.operate(out, |operations, out| operations.on_durable(now, through, out));
         self.go_on(out);
     }
 }

@@ -1,11 +1,16 @@
 //! What operations on a shard mean: questions are put to the participant, and facts are taken in.
 
 use super::Effect;
-use meridian_machine::{Reading, ShardId};
+use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Reading, ShardId, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, State};
+use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, State, View};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, Fact, Guarantee, Installed, Participant, Proposal, Question, Standing, Vote};
+use meridian_txn::tapir::{
+    Answer, End, Fact, Guarantee, Installed, Participant, Past, Proposal, Question, Standing, Vote,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What operations on a shard mean.
 #[derive(Clone, Debug)]
@@ -50,7 +55,7 @@ fn prepares(question: &Question) -> Option<&Proposal> {
 }
 
 fn resolves(question: &Question) -> Option<TransactionId> {
-    if let Question::Resolve(transaction) = question { Some(*transaction) } else { None }
+    if let Question::Resolve { transaction, .. } = question { Some(*transaction) } else { None }
 }
 
 impl Application for Shard {
@@ -63,13 +68,14 @@ impl Application for Shard {
         match fact {
             Fact::Ended(end) => effects.extend(self.participant.end(end).map(install)),
             Fact::Served(_) => {} // Who says so knows which ranges; the others hear of it when a view begins.
+            Fact::Over(past) => self.participant.close(past.closed),
         }
     }
 
     fn answer(&mut self, now: Reading, _: OpId, question: &Question, _: &mut Vec<Effect>) -> Answer {
         match question {
             Question::Prepare(proposal) => Answer::Vote(self.participant.prepare(now, proposal)),
-            Question::Resolve(transaction) => Answer::Stands(self.participant.resolve(*transaction)),
+            Question::Resolve { transaction, .. } => Answer::Stands(self.participant.resolve(*transaction)),
         }
     }
 
@@ -83,11 +89,11 @@ impl Application for Shard {
     fn sync(&mut self, now: Reading, record: &RecordOf<Shard>, effects: &mut Vec<Effect>) {
         // A question that the view began with: of that transaction everything that it began with is decided, and nothing that came later counts.
         let asked = |entry: &Entry<Fact, Question, Answer>| match &entry.op {
-            Op::Consensus(Question::Resolve(transaction)) => entry.merged.map(|_| *transaction),
+            Op::Consensus(Question::Resolve { transaction, .. }) => entry.merged.map(|_| *transaction),
             _ => None,
         };
         let asked: Vec<TransactionId> = record.values().filter_map(asked).collect();
-        let (mut decided, mut ends) = (Vec::new(), Vec::new());
+        let (mut decided, mut ends, mut past) = (Vec::new(), Vec::new(), Past::default());
         for Entry { op, state, merged } in record.values() {
             match (op, state) {
                 (Op::Consensus(Question::Prepare(proposal)), State::Finalized(Some(Answer::Vote(vote)))) => {
@@ -96,10 +102,12 @@ impl Application for Shard {
                 }
                 (Op::Inconsistent(Fact::Ended(end)), State::Finalized(_)) => ends.push(end),
                 (Op::Inconsistent(Fact::Served(through)), State::Finalized(_)) => self.participant.served(*through),
+                (Op::Inconsistent(Fact::Over(over)), State::Finalized(_)) => past = past.join(*over),
                 _ => {}
             }
         }
         effects.extend(self.participant.sync(now, &decided, &asked, &ends).into_iter().map(install));
+        self.participant.settle(past); // After what ended there has been taken in.
     }
 
     fn merge(
@@ -114,15 +122,81 @@ impl Application for Shard {
         // What is asked of transactions is open in this view; the next question is asked in one that began with this one.
         let answers = open.iter().map(|(_, question)| match question {
             Question::Prepare(_) => Answer::Vote(decided.next().unwrap_or(Vote::Abstain)),
-            Question::Resolve(_) => Answer::Stands(Standing::Open),
+            Question::Resolve { .. } => Answer::Stands(Standing::Open),
         });
         answers.collect()
     }
 
-    fn forgets(&self, _: OpId, entry: &Entry<Fact, Question, Answer>) -> bool {
-        match entry.op {
-            Op::Inconsistent(Fact::Served(through)) => through < self.participant.served_through(),
-            _ => false, // Checkpoints, which say what is settled, are to come.
+    fn forget(&self, record: &mut RecordOf<Shard>, last: View, stored: View) {
+        let settled = settled(record, last);
+        let over =
+            |entry: &Told| if let Op::Inconsistent(Fact::Over(past)) = &entry.op { Some(past.closed) } else { None };
+        let latest = record.iter().filter_map(|(id, entry)| Some((over(entry)?, *id))).max().map(|(_, id)| id);
+        let mut names = BTreeSet::new();
+        record.retain(|id, entry| {
+            if !had(entry, stored) {
+                return true;
+            }
+            match &mut entry.op {
+                Op::Consensus(Question::Prepare(proposal)) => proposal.at > settled,
+                Op::Consensus(Question::Resolve { through, .. }) => *through > settled,
+                Op::Inconsistent(Fact::Ended(End::Commit(proposal))) if proposal.at <= settled => {
+                    *proposal = proposal.name();
+                    let of_many = proposal.participants.len() > 1 && !broken(Rule::NamesForgotten);
+                    of_many && names.insert(proposal.transaction)
+                }
+                Op::Inconsistent(Fact::Ended(End::Commit(_))) => true,
+                Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at > settled,
+                Op::Inconsistent(Fact::Served(through)) => *through >= self.participant.served_through(),
+                Op::Inconsistent(Fact::Over(_)) => Some(*id) == latest,
+            }
+        });
+        let latest = latest.and_then(|id| record.get_mut(&id)).map(|entry| &mut entry.op);
+        if let Some(Op::Inconsistent(Fact::Over(past))) = latest {
+            past.settled = settled;
         }
+    }
+}
+
+type Told = Entry<Fact, Question, Answer>;
+
+/// Whether a view, this one or an earlier one, began with it.
+fn had(entry: &Told, view: View) -> bool {
+    entry.merged.is_some_and(|merged| merged <= view)
+}
+
+/// What is settled with a record. Nobody was said yes to in the view `last` where it had begun as closed; so whoever ever commits there is in the record, and in that of any other view that begins in place of
+/// the next. Who is in it as prepared, and has not ended, may come to commit.
+fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
+    let (mut past, mut closed) = (Past::default(), Timestamp::ZERO);
+    let (mut newest, mut ended) = (BTreeMap::<TransactionId, (u32, Timestamp, bool)>::new(), BTreeSet::new());
+    for entry in record.values() {
+        match &entry.op {
+            Op::Inconsistent(Fact::Over(over)) => {
+                past = past.join(*over);
+                if had(entry, last) || broken(Rule::SettlesUnclosed) {
+                    closed = closed.max(over.closed);
+                }
+            }
+            Op::Inconsistent(Fact::Ended(
+                End::Commit(Proposal { transaction, .. }) | End::Abort { transaction, .. },
+            )) => {
+                ended.insert(*transaction);
+            }
+            Op::Consensus(Question::Prepare(Proposal { transaction, attempt, at, .. })) => {
+                let attempt = (*attempt, *at, entry.state.result() == Some(&Answer::Vote(Vote::Ok)));
+                let known = newest.entry(*transaction).or_insert(attempt);
+                *known = attempt.max(*known);
+            }
+            Op::Inconsistent(Fact::Served(_)) | Op::Consensus(Question::Resolve { .. }) => {}
+        }
+    }
+    let open = newest.iter().filter(|(who, (_, at, said_yes))| *said_yes && *at > past.settled && !ended.contains(who));
+    match open.map(|(_, (_, at, _))| *at).min() {
+        Some(open) if open <= closed && !broken(Rule::SettlesPrepared) => {
+            sometimes!("somebody is prepared where everything else is over");
+            Timestamp::end_of(open.nanos.saturating_sub(1)).max(past.settled)
+        }
+        _ => closed.max(past.settled),
     }
 }

@@ -47,16 +47,31 @@ type Store = BTreeMap<Name, BTreeMap<Timestamp, Option<Value>>>;
 /// What replicas have installed, and which nodes live.
 pub struct Shared {
     stores: Vec<Option<Store>>,
+    /// What of it a crash leaves.
+    disks: Vec<Store>,
+    /// What each node's replicas have settled.
+    settled: Vec<[Timestamp; SHARDS]>,
     rng: ChaCha8Rng,
 }
 
 impl Shared {
     pub fn new(nodes: usize, seed: u64) -> Shared {
-        Shared { stores: vec![None; nodes], rng: ChaCha8Rng::seed_from_u64(seed) }
+        let (stores, disks) = (vec![None; nodes], vec![Store::new(); nodes]);
+        let settled = vec![[Timestamp::ZERO; SHARDS]; nodes];
+        Shared { stores, disks, settled, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
     pub fn begin(&mut self, node: usize) {
-        self.stores[node] = Some(Store::new());
+        self.stores[node] = Some(self.disks[node].clone());
+        self.settled[node] = [Timestamp::ZERO; SHARDS];
+    }
+
+    pub fn sync(&mut self, node: usize) {
+        self.stores[node].iter().for_each(|store| self.disks[node].clone_from(store));
+    }
+
+    pub fn settle(&mut self, node: usize, shard: usize, through: Timestamp) {
+        self.settled[node][shard] = through;
     }
 
     pub fn end(&mut self, node: usize) {
@@ -253,7 +268,7 @@ impl Site for Desk {
 
     async fn read(
         &self,
-        _: ShardId,
+        shard: ShardId,
         range: &KeyRange,
         (reverse, limit): (bool, usize),
         fresh: bool,
@@ -268,8 +283,9 @@ impl Site for Desk {
                 (asked, shared.rng.random_range(0..2 * MS))
             };
             Wire::pause(self, self.boot_ns() + after).await;
-            if let Some(chunk) = self.shared.lock().find(asked, range, reverse, limit) {
-                return Some(Ok(Found { chunk, through: Timestamp::ZERO }));
+            let shared = self.shared.lock();
+            if let Some(chunk) = shared.find(asked, range, reverse, limit) {
+                return Some(Ok(Found { chunk, through: shared.settled[asked][shard.0 as usize] }));
             }
         }
         None

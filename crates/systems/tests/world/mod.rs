@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_replication::inconsistent::{Config, Op, Timer};
-use meridian_systems::tapir::{Effect, Kept, Message, Replica, Serve, Shard};
+use meridian_replication::inconsistent::{Config, Op, View};
+use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Replica, Serve, Shard, Timer};
 use meridian_txn::tapir::{End, Fact, Gateway, Guarantee, Proposal, Question, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt, Transaction, TransactionId};
 use parking_lot::Mutex;
@@ -30,6 +30,10 @@ pub const SHARDS: usize = 2;
 const EACH: u32 = 20;
 /// Whoever is prepared for so long is recovered.
 const OVERDUE: u64 = 400 * MS;
+/// A few operations are enough to be forgotten.
+const FORGETTING: Forgetting = Forgetting { every_ns: 60 * MS, behind_ns: 150 * MS, enough_bytes: 10 << 10 };
+/// A replica's disk is written anew when so much is on it.
+const CHECKPOINT: usize = 60;
 
 enum Event {
     Deliver {
@@ -41,6 +45,12 @@ enum Event {
         home: usize,
         life: u32,
         through: Position,
+    },
+    /// A store has on disk what a view began with, and everything else by then.
+    Stored {
+        home: usize,
+        life: u32,
+        view: View,
     },
     /// A replica reads for a session.
     Serve {
@@ -151,6 +161,8 @@ pub struct Outcomes {
     pub snapshots: usize,
     /// Committed in more than one shard.
     pub of_many: usize,
+    /// So much is in the largest record in the end.
+    pub most: usize,
 }
 
 impl Outcomes {
@@ -161,6 +173,7 @@ impl Outcomes {
         self.recovered += other.recovered;
         self.snapshots += other.snapshots;
         self.of_many += other.of_many;
+        self.most = self.most.max(other.most);
     }
 }
 
@@ -177,6 +190,8 @@ pub struct World {
     shared: Arc<Mutex<Shared>>,
     clients: Vec<Client>,
     tasks: BTreeMap<u64, Task>,
+    /// How transactions ended in each shard, as somebody was told; the proposal if it committed.
+    ended: BTreeMap<(usize, TransactionId), BTreeSet<Option<Proposal>>>,
     ready: Arc<Mutex<VecDeque<u64>>>,
     told: Vec<Told>,
     outcomes: Outcomes,
@@ -261,6 +276,7 @@ impl World {
             shared,
             clients: Vec::new(),
             tasks: BTreeMap::new(),
+            ended: BTreeMap::new(),
             ready: Arc::default(),
             told: Vec::new(),
             outcomes: Outcomes::default(),
@@ -333,7 +349,8 @@ impl World {
             let (now, shard) = (self.reading(at), Shard::new(self.guarantee, shard, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
-            there.replica = Replica::new(config, Incarnation(life), shard, there.disk.clone(), now, &mut there.out);
+            let replica = Replica::new(config, Incarnation(life), shard, there.disk.clone(), now, &mut there.out);
+            there.replica = replica.map(|replica| replica.forgetting(FORGETTING));
             self.perform(home);
         }
         let after = self.rng.random_range(50 * MS..150 * MS);
@@ -361,6 +378,7 @@ impl World {
                 }
                 Do::Disarm { timer } => drop(self.homes[home].timers.remove(&timer)),
                 Do::Persist { position, record } => {
+                    self.hears_of_an_end(home, &record);
                     self.homes[home].writing.push((position, record));
                     through = Some(position);
                 }
@@ -368,16 +386,32 @@ impl World {
                     let node = self.node_of(home);
                     self.shared.lock().install(node, at, writes);
                 }
+                Do::Do(Effect::Began { view }) => {
+                    let after = self.rng.random_range(0..200 * MS);
+                    self.push(after, Event::Stored { home, life, view });
+                }
                 Do::Do(Effect::Serve(serve)) => {
                     let after = self.rng.random_range(0..2 * MS);
                     self.push(after, Event::Serve { home, life, serve });
                 }
             }
         }
+        if let Some(replica) = &self.homes[home].replica {
+            self.shared.lock().settle(self.node_of(home), home / self.nodes.len(), replica.settled());
+        }
         if let Some(through) = through {
             let after = self.rng.random_range(0..10 * MS);
             self.push(after, Event::Synced { home, life, through });
         }
+    }
+
+    fn hears_of_an_end(&mut self, home: usize, kept: &Kept) {
+        let Kept::Told { op: Fact::Ended(end), .. } = kept else { return };
+        let (who, how) = match end {
+            End::Commit(proposal) => (proposal.transaction, Some(proposal.clone())),
+            End::Abort { transaction, .. } => (*transaction, None),
+        };
+        self.ended.entry((home / self.nodes.len(), who)).or_default().insert(how);
     }
 
     fn send(&mut self, from: Address, to: Address, said: Message) {
@@ -554,7 +588,19 @@ impl World {
                     let there = &mut self.homes[home];
                     let synced = there.writing.iter().take_while(|(position, _)| *position <= through).count();
                     there.disk.extend(there.writing.drain(..synced).map(|(_, record)| record));
+                    let full =
+                        there.replica.as_ref().filter(|_| there.disk.len() > CHECKPOINT && there.writing.is_empty());
+                    if let Some(checkpoint) = full.and_then(Replica::checkpoint) {
+                        there.disk = checkpoint;
+                    }
                     self.step(home, |replica, now, out| replica.on_durable(now, through, out));
+                }
+            }
+            Event::Stored { home, life, view } => {
+                let node = self.node_of(home);
+                if self.nodes[node].life == life && self.homes[home].replica.is_some() {
+                    self.shared.lock().sync(node);
+                    self.step(home, |replica, _, _| replica.stored(view));
                 }
             }
             Event::Serve { home, life, serve } => {
@@ -645,6 +691,15 @@ impl World {
         if !self.is_at_rest() {
             return Err("the last view does not begin".into());
         }
+        self.has_forgotten_what_is_over()?;
+        let records =
+            self.homes.iter().filter_map(|there| there.replica.as_ref()).map(|replica| replica.operations().record());
+        self.outcomes.most = records.map(|record| record.len()).max().unwrap_or_default();
+        // Whatever a replica has forgotten its store has, over a restart.
+        for node in 0..self.nodes.len() {
+            self.crash(node);
+            self.boot(node);
+        }
         let committed = self.committed()?;
         self.has_read_what_stood(&committed)?;
         self.was_told_so(&committed)?;
@@ -653,31 +708,63 @@ impl World {
         Ok(self.outcomes)
     }
 
+    /// Nothing is proposed any more: of what was, records keep names of commits of several shards, and what was refused up to the future. It takes some view changes, as not each waits for everybody.
+    fn has_forgotten_what_is_over(&mut self) -> Result<(), String> {
+        for round in 1..=20 {
+            let left = self.is_over();
+            if left.is_none() {
+                return Ok(());
+            }
+            for shard in 0..SHARDS {
+                let home = self.home(shard, round % self.nodes.len());
+                self.step(home, Replica::close);
+            }
+            self.until(END + (1_000 + 500 * round as u64) * MS, |_| false);
+        }
+        self.is_over().map_or(Ok(()), Err)
+    }
+
+    /// Something that is over, and in somebody's record still.
+    fn is_over(&self) -> Option<String> {
+        let last = self.ended.values().flatten().flatten().map(|proposal| proposal.at).max().unwrap_or_default();
+        for there in &self.homes {
+            let Some(replica) = &there.replica else { return Some("a node is down in the end".into()) };
+            let settled = replica.settled();
+            if settled < last {
+                return Some(format!("{settled} is settled, and somebody has committed at {last}"));
+            }
+            for entry in replica.operations().record().values() {
+                let is_over = match &entry.op {
+                    Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
+                    Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => !proposal.is_name(),
+                    Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
+                    Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
+                    Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => false,
+                };
+                if is_over {
+                    return Some(format!("{entry:?} is over, and is not forgotten"));
+                }
+            }
+        }
+        None
+    }
+
     /// What was committed, by its timestamp: the parts of it. In all shards that take part, at all replicas of each.
     fn committed(&self) -> Result<BTreeMap<Timestamp, Vec<Proposal>>, String> {
         let mut by_shard: Vec<BTreeMap<TransactionId, Proposal>> = vec![BTreeMap::new(); SHARDS];
-        let mut aborted: BTreeSet<TransactionId> = BTreeSet::new();
-        for (home, there) in self.homes.iter().enumerate() {
-            let Some(replica) = &there.replica else { return Err("a node is down in the end".into()) };
-            for entry in replica.operations().record().values().filter(|entry| entry.state.is_final()) {
-                match &entry.op {
-                    Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => {
-                        let known = by_shard[home / self.nodes.len()].insert(proposal.transaction, proposal.clone());
-                        if known.as_ref().is_some_and(|known| known != proposal) {
-                            return Err(format!("{known:?} and {proposal:?} are both said to have committed"));
-                        }
-                    }
-                    Op::Inconsistent(Fact::Ended(End::Abort { transaction, .. })) => drop(aborted.insert(*transaction)),
-                    Op::Inconsistent(Fact::Served(_)) | Op::Consensus(Question::Prepare(_) | Question::Resolve(_)) => {}
+        for ((shard, who), how) in &self.ended {
+            let mut commits = how.iter().flatten();
+            if let Some(proposal) = commits.next() {
+                // Of one shard's commit that is forgotten somebody may be told that it was never said yes to, and nobody minds.
+                if commits.next().is_some() || how.contains(&None) && proposal.participants.len() > 1 {
+                    return Err(format!("{who:?} has ended in different ways: {how:?}"));
                 }
+                by_shard[*shard].insert(*who, proposal.clone());
             }
         }
         let mut committed: BTreeMap<Timestamp, Vec<Proposal>> = BTreeMap::new();
         for proposal in by_shard.iter().flat_map(|shard| shard.values()) {
             let who = proposal.transaction;
-            if aborted.contains(&who) {
-                return Err(format!("{who:?} has committed, and is said to be aborted"));
-            }
             for shard in &proposal.participants {
                 let there = by_shard[shard.0 as usize].get(&who);
                 if there.is_none_or(|other| other.at != proposal.at) {
@@ -710,7 +797,8 @@ impl World {
         for Proposal { transaction, at, reads, .. } in committed.values().flatten() {
             for seen in reads {
                 for (key, all) in versions.iter().filter(|(key, _)| seen.range.contains(key)) {
-                    let (saw, stood) = (seen.of(key), all.range(..*at).next_back().copied());
+                    let stood = all.range(..*at).next_back().copied().filter(|version| *version > seen.through);
+                    let saw = seen.of(key);
                     if saw != stood {
                         return Err(format!(
                             "{transaction:?} at {at} has read {saw:?} of {key:?}, where {stood:?} stood"

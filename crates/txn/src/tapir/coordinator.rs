@@ -312,6 +312,8 @@ impl<S: Site> Session<S> {
 
 fn vote(answer: Option<Answer>) -> Option<Vote> {
     match answer? {
+        // Its shard does not know any more: so late nobody hears from others what they said before.
+        Answer::Vote(Vote::Late) => None,
         Answer::Vote(vote) => Some(vote),
         Answer::Stands(_) => None,
     }

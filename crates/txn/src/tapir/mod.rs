@@ -29,11 +29,13 @@
 //! 6. A transaction has committed exactly if every participant has said yes to the same attempt. Whoever wants to know asks them all, and hears what the coordinator
 //!    would; so nobody has to be elected to finish what somebody else began (A.2-12).
 //! 7. What a snapshot has been read from refuses whatever would be written below it, over restarts and views (§6.1; A.2-3).
+//! 8. What is settled is the same everywhere, and complete: a read that names it has seen all of it, whichever replica validates (A.2-17). Of what is settled replicas forget who ended how; so who
+//!    proposes there is told nothing.
 //!
 //! Left out: the fast path of §6.1, which reads at one replica. It is unsafe where a replica was cut off: a quorum's read raises there up to when a key was read,
 //! although it lacks the newest version, which then passes for valid (A.2-4).
 //!
-//! Not yet here: checkpoints, by which what is settled goes up.
+//! Not yet here: an end to the names of commits of several shards.
 
 mod coordinator;
 mod highest;
@@ -46,6 +48,6 @@ mod snapshot;
 
 pub use coordinator::Gateway;
 pub use participant::{Installed, Participant};
-pub use proposal::{Answer, End, Fact, Guarantee, Proposal, Question, Seen, Standing, Vote, decide, stands};
+pub use proposal::{Answer, End, Fact, Guarantee, Past, Proposal, Question, Seen, Standing, Vote, decide, stands};
 pub use recovery::recover;
 pub use site::{Found, Looked, Site};

@@ -1,9 +1,9 @@
 //! What a replica answers to a proposal, and what it keeps of those that it has said yes to.
 //!
-//! It holds in memory what was written and read above what is settled; at or below that every replica has the same, and nothing is proposed any more.
+//! It holds in memory what was written and read above what is settled, and a bit longer; at or below that every replica has the same, and nothing is proposed any more.
 
 use super::highest::Highest;
-use super::{End, Guarantee, Proposal, Seen, Standing, Vote};
+use super::{End, Guarantee, Past, Proposal, Seen, Standing, Vote};
 use crate::TransactionId;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
@@ -24,6 +24,8 @@ struct Known {
     sure: bool,
     /// The newest attempt that was looked at, and what was said of it: reported to who recovers the transaction, whatever is prepared (Trap A.2-2).
     newest: (u32, Vote),
+    /// The highest timestamp of an attempt that was heard of.
+    latest: Timestamp,
     /// Since when, by the boot clock: nobody has said what became of it.
     since_ns: u64,
 }
@@ -46,7 +48,7 @@ pub struct Participant {
     own: KeyRange,
     known: BTreeMap<TransactionId, Known>,
     fences: BTreeMap<TransactionId, Fence>,
-    /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp.
+    /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp. The names of commits of several shards stay.
     ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
     /// The newest version of each key, if it is not settled.
     written: BTreeMap<Key, Timestamp>,
@@ -54,8 +56,10 @@ pub struct Participant {
     read: Highest,
     /// Some replica may have served snapshots up to here.
     served: Timestamp,
-    /// Everything at or below has ended, everywhere.
-    settled: Timestamp,
+    /// Nothing is said yes to at or below the first any more; everything at or below the second has ended, everywhere.
+    past: Past,
+    /// What was settled before, up to where nothing is known apart any more: who read before the newest view began may still be validated.
+    forgotten: Timestamp,
 }
 
 /// What is to be installed: versions of one commit.
@@ -74,14 +78,16 @@ impl Participant {
             written: BTreeMap::new(),
             read: Highest::default(),
             served: Timestamp::ZERO,
-            settled: Timestamp::ZERO,
+            past: Past::default(),
+            forgotten: Timestamp::ZERO,
         }
     }
 
     /// What stands in a range above what is settled, for a read of it that is to be validated; its keys are in order.
     pub fn see(&self, range: &KeyRange) -> Seen {
-        let versions = self.versions(range).map(|(key, at)| (key.clone(), *at)).collect();
-        Seen { range: range.clone(), versions, through: self.settled }
+        let unsettled = self.versions(range).filter(|(_, at)| **at > self.past.settled);
+        let versions = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
+        Seen { range: range.clone(), versions, through: self.past.settled }
     }
 
     fn versions(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Timestamp)> {
@@ -111,16 +117,21 @@ impl Participant {
 
     /// Looks at a proposal, and says what comes of it.
     pub fn prepare(&mut self, now: Reading, proposal: &Proposal) -> Vote {
-        if let Some((at, committed)) = self.ended.get(&proposal.transaction).filter(|_| !broken(Rule::EndedPrepares)) {
+        let ended = self.ended.get(&proposal.transaction).filter(|_| !broken(Rule::EndedPrepares));
+        if ended.is_some_and(|(at, committed)| committed.is_some() && *at == proposal.at) {
+            return Vote::Ok;
+        }
+        if proposal.at <= self.past.settled {
+            sometimes!("a timestamp is proposed that is settled");
+            return if broken(Rule::LateSaidRefused) { Vote::Retry(self.past.settled) } else { Vote::Late };
+        }
+        if ended.is_some() {
             sometimes!("a transaction is proposed that has ended");
-            return if committed.is_some() && *at == proposal.at { Vote::Ok } else { Vote::Abort };
+            return Vote::Abort;
         }
         if self.fences.contains_key(&proposal.transaction) && !broken(Rule::FencedPrepares) {
             sometimes!("a transaction is proposed that is being recovered");
             return Vote::Abort;
-        }
-        if proposal.at <= self.settled {
-            return Vote::Retry(self.settled); // Nothing is kept of it: nobody says any more what became of it.
         }
         let before = self.known.remove(&proposal.transaction);
         let before = match before {
@@ -142,12 +153,12 @@ impl Participant {
         };
         // Without its own former attempt: no transaction conflicts with itself.
         let vote = self.check(now, proposal);
-        let newest = (proposal.attempt, vote);
+        let (newest, latest, since_ns) = ((proposal.attempt, vote), proposal.at, now.boot_ns);
         let known = match (vote, before) {
-            (Vote::Ok, _) => Known { prepared: Some(proposal.clone()), sure: false, newest, since_ns: now.boot_ns },
+            (Vote::Ok, _) => Known { prepared: Some(proposal.clone()), sure: false, newest, latest, since_ns },
             // What was prepared may yet be decided on, by who recovers it.
-            (_, Some(before)) => Known { newest, ..before },
-            (_, None) => Known { prepared: None, sure: false, newest, since_ns: now.boot_ns },
+            (_, Some(before)) => Known { newest, latest: latest.max(before.latest), ..before },
+            (_, None) => Known { prepared: None, sure: false, newest, latest, since_ns },
         };
         self.known.insert(proposal.transaction, known);
         vote
@@ -190,9 +201,14 @@ impl Participant {
         self.bounds.contains(key) || self.own.contains(key)
     }
 
-    /// Everything at or below has ended, and nothing is proposed there any more.
-    pub fn settled(&self) -> Timestamp {
-        self.settled
+    /// Up to where this shard's past is over.
+    pub fn past(&self) -> Past {
+        self.past
+    }
+
+    /// Nothing is said yes to at or below this any more.
+    pub fn close(&mut self, through: Timestamp) {
+        self.past.closed = self.past.closed.max(through);
     }
 
     /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now on.
@@ -232,6 +248,9 @@ impl Participant {
         if proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
             against.worst(Vote::Abstain); // One's own clock may be the wrong one: the others decide.
         }
+        if proposal.at <= self.past.closed && !broken(Rule::ClosedSaysYes) {
+            against.above(self.past.closed);
+        }
         for seen in &proposal.reads {
             against.worst(self.reads(proposal.at, seen));
         }
@@ -254,8 +273,8 @@ impl Participant {
 
     /// What has committed since something was read.
     fn reads(&self, at: Timestamp, seen: &Seen) -> Vote {
-        if seen.through < self.settled {
-            sometimes!("something was read before what is settled");
+        if seen.through < self.forgotten {
+            sometimes!("something was read before what is forgotten");
             return Vote::Abort; // What was written in between is not known apart any more.
         }
         let newest = seen.versions.iter().map(|(_, version)| *version).max().unwrap_or_default().max(seen.through);
@@ -280,7 +299,8 @@ impl Participant {
         }
         let known = self.known.remove(&transaction);
         self.fences.remove(&transaction);
-        if at <= self.settled && known.is_none() || self.ended.contains_key(&transaction) {
+        // What is settled everybody has.
+        if at <= self.past.settled || self.ended.contains_key(&transaction) {
             return None;
         }
         self.ended.insert(transaction, (at, committed.cloned()));
@@ -336,8 +356,9 @@ impl Participant {
         }
     }
 
-    /// This replica has answered so, and nobody is known to have decided: that stands.
+    /// A replica is born, after [`sync`](Self::sync) with what it knows to be decided. It has answered this, and nobody is known to have decided: that stands.
     pub fn recall(&mut self, now: Reading, answered: &[(&Proposal, Vote)]) {
+        self.forget(self.past.settled); // Of that the record has not everything.
         let mut answered = answered.to_vec();
         answered.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
         for (proposal, vote) in answered {
@@ -351,13 +372,13 @@ impl Participant {
 
     /// Where something is to be noted of a transaction that has not ended; its newest attempt is at least this one.
     fn unended(&mut self, now: Reading, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
-        if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.settled {
+        if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.past.settled {
             return None;
         }
-        let newest = (proposal.attempt, vote);
-        let since_ns = now.boot_ns;
+        let (newest, latest, since_ns) = ((proposal.attempt, vote), proposal.at, now.boot_ns);
         let known = self.known.entry(proposal.transaction);
-        let known = known.or_insert(Known { prepared: None, sure: false, newest, since_ns });
+        let known = known.or_insert(Known { prepared: None, sure: false, newest, latest, since_ns });
+        known.latest = known.latest.max(proposal.at);
         if known.newest.0 <= proposal.attempt {
             known.newest = newest;
         }
@@ -388,11 +409,30 @@ impl Participant {
         votes
     }
 
-    /// Everything at or below has ended, at all replicas: what was written there needs no distinction any more, and nothing is proposed there.
-    pub fn settle(&mut self, through: Timestamp) {
-        self.settled = self.settled.max(through);
+    /// So much of the past is over. What was settled before is forgotten; at a replica's birth that is not known, and everything is ([`recall`](Self::recall)).
+    pub fn settle(&mut self, past: Past) {
+        if past.settled > self.past.settled {
+            self.forget(self.past.settled);
+        }
+        self.past = self.past.join(past);
+        // Nobody will come to commit there who has not.
+        let settled = self.past.settled;
+        for known in self.known.values_mut() {
+            known.prepared.take_if(|prepared| prepared.at <= settled);
+        }
+        self.known.retain(|_, known| known.latest > settled);
+        self.ended.retain(|_, (at, committed)| {
+            let of_many = committed.as_ref().is_some_and(|proposal| proposal.participants.len() > 1);
+            *at > settled || of_many && !broken(Rule::NamesForgotten)
+        });
+        for (_, committed) in self.ended.values_mut().filter(|(at, _)| *at <= settled) {
+            *committed = committed.as_ref().map(Proposal::name);
+        }
+    }
+
+    fn forget(&mut self, through: Timestamp) {
+        self.forgotten = self.forgotten.max(through);
         self.written.retain(|_, at| *at > through);
-        self.ended.retain(|_, (at, _)| *at > through);
         self.read.forget(through);
     }
 }
@@ -454,7 +494,7 @@ impl Against {
 
     fn worst(&mut self, vote: Vote) {
         match vote {
-            Vote::Ok => {}
+            Vote::Ok | Vote::Late => {} // What is late is not looked at.
             Vote::Abstain => self.abstain = true,
             Vote::Retry(above) => self.above(above),
             Vote::Abort => self.abort = true,

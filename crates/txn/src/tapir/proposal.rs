@@ -63,15 +63,44 @@ pub struct Proposal {
     pub participants: Vec<ShardId>,
 }
 
+impl Proposal {
+    /// What is left of a commit that all replicas of a shard have for good: that it committed, and when. Other shards may still ask.
+    pub fn name(&self) -> Proposal {
+        Proposal { reads: Vec::new(), writes: Vec::new(), participants: self.participants.clone(), ..*self }
+    }
+
+    /// What its keys and values take.
+    pub fn bytes(&self) -> usize {
+        let seen = |seen: &Seen| -> usize {
+            let versions = seen.versions.iter().map(|(key, _)| key.len() + size_of::<Timestamp>());
+            seen.range.start.len() + seen.range.end.as_ref().map_or(0, |end| end.len()) + versions.sum::<usize>()
+        };
+        let written = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
+        self.reads.iter().map(seen).sum::<usize>() + self.writes.iter().map(written).sum::<usize>()
+    }
+
+    /// Whether nothing else is left of it; nobody proposes that.
+    pub fn is_name(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+}
+
 /// What the replicas of a shard are asked, and answer together.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Question {
     /// May it be prepared?
     #[n(0)]
     Prepare(#[n(0)] Proposal),
-    /// What is the group's of this transaction? From now on no attempt comes to be prepared that is not.
+    /// What is the group's of this transaction?
     #[n(1)]
-    Resolve(#[n(0)] TransactionId),
+    Resolve {
+        /// Which.
+        #[n(0)]
+        transaction: TransactionId,
+        /// No attempt up to this timestamp comes to be prepared from now on that is not yet.
+        #[n(1)]
+        through: Timestamp,
+    },
 }
 
 /// What they answer.
@@ -120,6 +149,9 @@ pub enum Vote {
     /// Never: something that it has read is another by now.
     #[n(3)]
     Abort,
+    /// The timestamp is settled, and what was there is forgotten. It may have committed, or not.
+    #[n(4)]
+    Late,
 }
 
 /// What became of a transaction. A commit says everything anew: a replica need not have heard of the proposal.
@@ -140,6 +172,24 @@ pub enum End {
     },
 }
 
+/// Up to where a shard's past is over. Both go up, and what is settled is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Past {
+    /// Nothing is said yes to at or below this any more.
+    #[n(0)]
+    pub closed: Timestamp,
+    /// All that ever commits at or below is in the record that said so, or was in an earlier one: whoever began a view with that has it.
+    #[n(1)]
+    pub settled: Timestamp,
+}
+
+impl Past {
+    /// The later one of each.
+    pub fn join(self, other: Past) -> Past {
+        Past { closed: self.closed.max(other.closed), settled: self.settled.max(other.settled) }
+    }
+}
+
 /// What is true whoever hears of it, and is in the record so that nobody forgets it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Fact {
@@ -149,6 +199,9 @@ pub enum Fact {
     /// A replica may have served snapshots up to here: who has not been said yes to does not write below any more.
     #[n(1)]
     Served(#[n(0)] Timestamp),
+    /// A part of the past is over. What is settled whoever merges a view says.
+    #[n(2)]
+    Over(#[n(0)] Past),
 }
 
 /// What a shard answers, from what enough of its replicas have: of one attempt (TAPIR-DECIDE).
@@ -157,6 +210,7 @@ pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> V
     let many = |vote: Vote| votes.iter().filter(|known| **known == vote).count();
     let retry = votes.iter().filter_map(|vote| if let Vote::Retry(above) = vote { Some(*above) } else { None }).max();
     match retry {
+        _ if many(Vote::Late) > 0 => Vote::Late,
         _ if many(Vote::Abort) > 0 => Vote::Abort,
         _ if many(Vote::Ok) >= quorum => Vote::Ok,
         _ if many(Vote::Abstain) >= quorum => Vote::Abstain,

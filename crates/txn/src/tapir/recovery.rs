@@ -26,7 +26,8 @@ const PAUSE_NS: u64 = 50_000_000;
 
 /// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot be found out by the time that the boot clock reaches `until`.
 pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[ShardId], until: u64) -> Option<bool> {
-    let asked = participants.iter().map(|shard| resolve(site, *shard, who, until));
+    let through = Timestamp::end_of(site.now().interval.latest.saturating_add(FAR_NS));
+    let asked = participants.iter().map(|shard| resolve(site, *shard, (who, through), until));
     let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
     let stands = stands?;
     let outcome = outcome(&stands)?;
@@ -42,7 +43,8 @@ pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[Shar
     match (outcome, proposals) {
         (true, Some(proposals)) => {
             sometimes!("a transaction is recovered that has committed");
-            for (shard, proposal) in participants.iter().zip(proposals) {
+            // Where only its name is left everybody knows.
+            for (shard, proposal) in participants.iter().zip(proposals).filter(|(_, proposal)| !proposal.is_name()) {
                 site.tell(*shard, End::Commit(proposal));
             }
         }
@@ -50,8 +52,7 @@ pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[Shar
         (true, None) => return None,
         (false, _) => {
             sometimes!("a transaction is recovered that has not committed");
-            let at = Timestamp::end_of(site.now().interval.latest.saturating_add(FAR_NS));
-            participants.iter().for_each(|shard| site.tell(*shard, End::Abort { transaction: who, at }));
+            participants.iter().for_each(|shard| site.tell(*shard, End::Abort { transaction: who, at: through }));
         }
     }
     Some(outcome)
@@ -84,10 +85,15 @@ fn outcome(stands: &[Standing]) -> Option<bool> {
     Some(stands.iter().all(|standing| attempt(standing) == first) || broken(Rule::AttemptsMixed))
 }
 
-/// How it stands in one shard.
-async fn resolve<S: Site>(site: &S, shard: ShardId, who: TransactionId, until: u64) -> Option<Standing> {
+/// How it stands in one shard, which prepares nothing more of it up to a timestamp.
+async fn resolve<S: Site>(
+    site: &S,
+    shard: ShardId,
+    (transaction, through): (TransactionId, Timestamp),
+    until: u64,
+) -> Option<Standing> {
     while site.now().boot_ns < until && !site.is_closed() {
-        match site.ask(shard, Question::Resolve(who), until).await {
+        match site.ask(shard, Question::Resolve { transaction, through }, until).await {
             Some(Answer::Stands(standing)) if standing != Standing::Open => return Some(standing),
             _ => {}
         }
