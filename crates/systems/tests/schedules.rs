@@ -7,7 +7,7 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::inconsistent::{Config, Message as Said, Op, OpId, State, Timer as Waits, View};
 use meridian_systems::tapir::{Effect, Forgetting, Message, Replica, Shard, Timer};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, End, Fact, Guarantee, Proposal, Question, Vote};
+use meridian_txn::tapir::{Answer, End, Fact, Guarantee, Past, Proposal, Question, Standing, Vote};
 use std::collections::{BTreeSet, VecDeque};
 
 const NOW: u64 = 1_000_000_000;
@@ -260,6 +260,51 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     let (result, view) = (Some(Answer::Vote(Vote::Ok)), View(0));
     group.tells(0, Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }));
     assert_eq!(group.vote(0, 1), None);
+}
+
+/// Facts of the far future, facts that a replica says to itself only, questions about it, answers to other questions.
+#[test]
+fn what_nobody_can_have_meant_is_dropped() {
+    let mut group = Group::of(3);
+    let transaction = TransactionId { node: 9, incarnation: 1, number: 1 };
+    let far = NOW + 120_000_000_000;
+    let tell = |op| Said::Tell { id: id(7), op };
+    let propose = |op| Said::Propose { id: id(7), op, newest: View(0) };
+    let name = Proposal { writes: Vec::new(), ..writes(1, 10, "k") };
+    for said in [
+        tell(Fact::Ended(End::Abort { transaction, at: at(far) })),
+        tell(Fact::Ended(End::Commit(writes(1, far, "k")))),
+        tell(Fact::Ended(End::Commit(name.clone()))),
+        tell(Fact::Served(at(10))),
+        tell(Fact::Over(Past { closed: at(10), settled: at(10) })),
+        propose(Op::Inconsistent(Fact::Ended(End::Abort { transaction, at: at(10) }))),
+        propose(Op::Consensus(Question::Resolve { transaction, through: at(far) })),
+        propose(Op::Consensus(Question::Prepare(writes(1, far, "k")))),
+        propose(Op::Consensus(Question::Prepare(name))),
+    ] {
+        group.tells(0, Message::Operation(said));
+        assert!(group.replicas[0].0.operations().record().is_empty());
+    }
+    group.proposes(0, 1, &writes(1, 10, "k"));
+    for result in [Some(Answer::Stands(Standing::Never)), None] {
+        let finalize = Said::Finalize { id: id(1), result, newest: View(0), decided: View(0) };
+        group.tells(0, Message::Operation(finalize));
+        assert!(!group.replicas[0].0.operations().record()[&id(1)].state.is_final());
+    }
+}
+
+#[test]
+fn a_client_that_tells_two_results_stops_nobody() {
+    let mut group = Group::of(3);
+    for (replica, vote) in [Vote::Ok, Vote::Abort, Vote::Abort].into_iter().enumerate() {
+        group.proposes(replica, 1, &writes(1, 10, "k"));
+        let result = Some(Answer::Vote(vote));
+        let finalize = Said::Finalize { id: id(1), result, newest: View(0), decided: View(0) };
+        group.tells(replica, Message::Operation(finalize));
+    }
+    group.begins_another_view(0, 1);
+    let votes: Vec<Option<Vote>> = (0..3).map(|replica| group.vote(replica, 1)).collect();
+    assert!(votes[0].is_some() && votes.iter().all(|vote| *vote == votes[0]), "{votes:?}");
 }
 
 #[test]

@@ -231,6 +231,11 @@ fn what_is_prepared_stays_when_a_view_begins_without_it() {
 fn what_cannot_be_meant_is_refused() {
     let mut replica = Participant::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::prefix(b"a"));
     assert_eq!(replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])), Vote::Abort, "another shard's key");
+    for participants in [vec![], vec![ShardId(1)], vec![ShardId(1), ShardId(0)], vec![ShardId(0), ShardId(0)]] {
+        let asks = Proposal { participants, ..proposal(1, 10, Vec::new(), &["a"]) };
+        assert_eq!(replica.prepare(now(), &asks), Vote::Abort, "who takes part is said in order, once, and is asked");
+        assert_eq!(replica.end(&End::Commit(asks)), None);
+    }
     let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
     assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "a clock that is wrong, or one's own");
     let before = replica.see(&point("a"));

@@ -15,13 +15,14 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::Config;
+use meridian_replication::inconsistent::{Config, View};
 use meridian_store::Space;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Found, Guarantee};
 use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct ReplicaHome {
     /// How often something was installed: the place of the newest.
     installed: AtomicU64,
     settled: RwLock<Timestamp>,
+    /// Views that began here, and the place of the newest install before that.
+    began: Mutex<VecDeque<(u64, View)>>,
     said: Mutex<Vec<NodeId>>,
     this: Weak<ReplicaShard>,
 }
@@ -87,7 +90,6 @@ pub fn begin(
     let Some(replica) = Replica::new(config, life, shard, records, plumbing.clock.now(), &mut out) else {
         return Ok(None);
     };
-    let settled = replica.settled();
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         key,
         me,
@@ -96,7 +98,8 @@ pub fn begin(
         desk,
         space,
         installed: AtomicU64::new(installed),
-        settled: RwLock::new(settled),
+        settled: RwLock::new(Timestamp::ZERO), // Until what the record has is installed.
+        began: Mutex::default(),
         said: Mutex::default(),
         this: this.clone(),
     })))
@@ -173,6 +176,10 @@ impl World<Replica> for ReplicaHome {
                 let position = self.installed.fetch_add(1, Ordering::Relaxed) + 1;
                 self.space.install(at, &writes, position, 0);
             }
+            Effect::Began { view, settled } => {
+                *self.settled.write() = settled;
+                self.began.lock().push_back((self.installed.load(Ordering::Relaxed), view));
+            }
             // What one key takes is not worth another thread.
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
@@ -211,10 +218,15 @@ impl Settles for ReplicaShard {
 
     fn settled(&self) {}
 
-    fn let_go(&self, _: u64) {
+    fn let_go(&self, applied: u64) {
         let home = self.world();
         let (plumbing, key) = (Arc::clone(&home.plumbing), home.key);
+        let mut stored = None;
+        while let Some((_, view)) = home.began.lock().pop_front_if(|(position, _)| *position <= applied) {
+            stored = Some(view);
+        }
         self.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+            stored.into_iter().for_each(|view| replica.stored(view));
             if let Some(checkpoint) = replica.operations().checkpoint() {
                 plumbing.journal.checkpoint(key, envelope::write(Kind::Tapir, &checkpoint));
             }

@@ -20,13 +20,15 @@ use meridian_clock::Timestamp;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::inconsistent::{self, Config, Message as Said, Op, OpId};
-use meridian_txn::tapir::{End, Fact, Past, Question};
+use meridian_txn::tapir::{Answer, End, Fact, Past, Question};
 use std::collections::VecDeque;
 
 /// Snapshots are said to be served so far ahead of what was asked for. After a view change nobody writes below that: who commits then waits as long at most.
 const AHEAD_NS: u64 = 50_000_000;
 /// A snapshot further in the future than this is not served: its reader's clock is wrong, or it wants to keep others from writing.
 const FAR_NS: u64 = 1_000_000_000;
+/// Who recovers a transaction speaks of timestamps some seconds ahead; nobody of any further ahead than this, which would be kept until then.
+const FARTHEST_NS: u64 = 60_000_000_000;
 /// Numbers of a replica's own facts begin here: sessions of its node do not come so far.
 const OWN: u64 = 1 << 63;
 
@@ -77,6 +79,8 @@ pub enum Effect {
     Began {
         /// Which.
         view: inconsistent::View,
+        /// Everything at or below has ended: whoever reads here from now on names only versions above.
+        settled: Timestamp,
     },
 }
 
@@ -168,7 +172,7 @@ impl Replica {
         let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
         let view = operations.began();
         if view > inconsistent::View(0) {
-            out.act(Effect::Began { view });
+            out.act(Effect::Began { view, settled: operations.application().participant().past().settled });
         }
         Some(Replica {
             operations,
@@ -203,11 +207,6 @@ impl Replica {
         self.operations.stored(view);
     }
 
-    /// Everything that stands for the next life, in place of all that was kept before. None while something is being written.
-    pub fn checkpoint(&self) -> Option<Vec<Kept>> {
-        self.operations.checkpoint()
-    }
-
     /// Closes what lies far enough behind, and asks for a view change: with that, what was closed before is settled, and forgotten if all replicas are there.
     pub fn close(&mut self, now: Reading, out: &mut Outbox<Self>) {
         let closed = self.closes(now);
@@ -231,7 +230,7 @@ impl Replica {
         out.lend(|out| step(&mut self.operations, out), embed);
         let view = self.operations.began();
         if view > before {
-            out.act(Effect::Began { view });
+            out.act(Effect::Began { view, settled: self.settled() });
         }
     }
 
@@ -242,6 +241,35 @@ impl Replica {
         let id = OpId { node, incarnation, number: OWN + self.facts };
         let (myself, said) = (self.operations.address(self.me.0), Said::Tell { id, op: fact });
         self.operate(out, |operations, out| operations.on_message(now, myself, said, out));
+    }
+
+    /// What else is said is dropped at the door.
+    fn may_be_meant(&self, now: Reading, said: &Said<Fact, Question, Answer>) -> bool {
+        let near = |at: Timestamp| at.nanos <= now.interval.latest.saturating_add(FARTHEST_NS);
+        match said {
+            // How transactions end anybody tells; the rest a replica says to itself, and nobody proposes facts.
+            Said::Tell { op: Fact::Ended(End::Commit(proposal)), .. } => near(proposal.at) && !proposal.is_name(),
+            Said::Tell { op: Fact::Ended(End::Abort { at, .. }), .. } => near(*at),
+            Said::Tell { op: Fact::Served(_) | Fact::Over(_), .. } | Said::Propose { op: Op::Inconsistent(_), .. } => {
+                false
+            }
+            Said::Propose { op: Op::Consensus(Question::Prepare(proposal)), .. } => {
+                near(proposal.at) && !proposal.is_name()
+            }
+            Said::Propose { op: Op::Consensus(Question::Resolve { through, .. }), .. } => near(*through),
+            Said::Finalize { id, result, .. } => {
+                let known = self.operations.record().get(id).map(|entry| &entry.op);
+                match (known, result) {
+                    (Some(Op::Consensus(Question::Prepare(_))), Some(answer)) => matches!(answer, Answer::Vote(_)),
+                    (Some(Op::Consensus(Question::Resolve { .. })), Some(answer)) => {
+                        matches!(answer, Answer::Stands(_))
+                    }
+                    (Some(_), _) => false,
+                    (None, _) => true, // It is missing.
+                }
+            }
+            _ => true,
+        }
     }
 
     /// What could be closed by now.
@@ -320,9 +348,7 @@ impl Machine for Replica {
 
     fn on_message(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
         match message {
-            // How transactions end anybody tells; the rest a replica says to itself, and nobody proposes facts.
-            Message::Operation(Said::Tell { op: Fact::Served(_) | Fact::Over(_), .. })
-            | Message::Operation(Said::Propose { op: Op::Inconsistent(_), .. }) => {}
+            Message::Operation(said) if !self.may_be_meant(now, &said) => sometimes!("nobody can have meant that"),
             Message::Operation(said) => {
                 self.watch(now, out);
                 self.operate(out, |operations, out| operations.on_message(now, from, said, out));

@@ -386,7 +386,8 @@ impl World {
                     let node = self.node_of(home);
                     self.shared.lock().install(node, at, writes);
                 }
-                Do::Do(Effect::Began { view }) => {
+                Do::Do(Effect::Began { view, settled }) => {
+                    self.shared.lock().settle(self.node_of(home), home / self.nodes.len(), settled);
                     let after = self.rng.random_range(0..200 * MS);
                     self.push(after, Event::Stored { home, life, view });
                 }
@@ -395,9 +396,6 @@ impl World {
                     self.push(after, Event::Serve { home, life, serve });
                 }
             }
-        }
-        if let Some(replica) = &self.homes[home].replica {
-            self.shared.lock().settle(self.node_of(home), home / self.nodes.len(), replica.settled());
         }
         if let Some(through) = through {
             let after = self.rng.random_range(0..10 * MS);
@@ -590,7 +588,7 @@ impl World {
                     there.disk.extend(there.writing.drain(..synced).map(|(_, record)| record));
                     let full =
                         there.replica.as_ref().filter(|_| there.disk.len() > CHECKPOINT && there.writing.is_empty());
-                    if let Some(checkpoint) = full.and_then(Replica::checkpoint) {
+                    if let Some(checkpoint) = full.and_then(|replica| replica.operations().checkpoint()) {
                         there.disk = checkpoint;
                     }
                     self.step(home, |replica, now, out| replica.on_durable(now, through, out));

@@ -12,8 +12,8 @@ use meridian_mvcc::{Key, KeyRange, Write, local};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from their keys (Trap A.2-1).
-const FAR_NS: u64 = 10_000_000_000;
+/// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from their keys (Trap A.2-1). Sessions go half as far.
+const FAR_NS: u64 = 1_000_000_000;
 
 /// A transaction that is prepared here, or was looked at and is not.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ enum Fence {
 #[derive(Clone, Debug)]
 pub struct Participant {
     guarantee: Guarantee,
+    shard: ShardId,
     bounds: KeyRange,
     /// Rows about the shard itself that sessions read and write.
     own: KeyRange,
@@ -70,6 +71,7 @@ impl Participant {
     pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Self {
         Participant {
             guarantee,
+            shard,
             bounds,
             own: local::schemas(shard.0),
             known: BTreeMap::new(),
@@ -233,9 +235,11 @@ impl Participant {
         late.map(|proposal| (proposal.transaction, proposal.participants.clone())).collect()
     }
 
-    /// Whether all that a transaction has read and writes here is this shard's.
+    /// Whether all that a transaction has read and writes here is this shard's, and it takes part.
     fn is_at_home(&self, proposal: &Proposal) -> bool {
-        proposal.reads.iter().all(|seen| self.has(&seen.range))
+        proposal.participants.contains(&self.shard)
+            && proposal.participants.is_sorted_by(|one, next| one < next)
+            && proposal.reads.iter().all(|seen| self.has(&seen.range))
             && proposal.writes.iter().all(|write| self.has_key(&write.key))
     }
 
