@@ -1,11 +1,10 @@
 //! How clients do what they want, and what they write down of it.
 
-use crate::site::Handle;
+use crate::recipe::Desk;
 use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};
 use meridian_mvcc::{Key, KeyRange, Value as Bytes};
-use meridian_txn::locking::Site;
 use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -62,7 +61,7 @@ pub fn between(low: &str, high: &str) -> KeyRange {
 }
 
 /// Tries a transaction; what comes of it is in `seen` at every moment.
-pub async fn attempt(database: Arc<dyn Database>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
+pub async fn attempt<D: Desk>(database: Arc<dyn Database>, desk: Arc<D>, plan: Plan, seen: Arc<Mutex<Seen>>) {
     let end = |status, at: Option<Timestamp>| seen.lock().ended = Some((status, at.map(stamp)));
     let fail = |why: Failure| {
         {
@@ -169,9 +168,9 @@ async fn scan(
     Ok(rows)
 }
 
-async fn take(
+async fn take<D: Desk>(
     transaction: &mut dyn Transaction,
-    desk: &Handle,
+    desk: &Arc<D>,
     step: Step,
     limit: usize,
     seen: &Mutex<Seen>,
@@ -221,10 +220,7 @@ async fn take(
             transaction.put(key(&name), Some(stored(&[-1])))?;
             transaction.rollback_to(point);
         }
-        Step::Think(pause_ns) => {
-            let until = desk.now().boot_ns + pause_ns;
-            desk.pause(until).await;
-        }
+        Step::Think(pause_ns) => desk.rest(pause_ns).await,
     }
     Ok(())
 }

@@ -22,15 +22,15 @@ mod client;
 mod clock;
 mod defects;
 mod faults;
-#[cfg(test)]
-mod hearsay;
-mod member;
+mod journal;
+mod life;
 mod network;
 pub mod profile;
+mod recipe;
 mod regions;
 pub mod scene;
 mod shrink;
-mod site;
+mod spanner;
 mod sql;
 mod verdict;
 mod workload;
@@ -42,6 +42,8 @@ pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
 pub use workload::Workload;
 
+use crate::spanner::Spanner;
+use crate::world::World;
 use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};
 use std::collections::BTreeMap;
@@ -252,17 +254,17 @@ pub const STEPS: &[&str] = &[
 
 /// How many message delays each kind of transaction waits for, without faults.
 pub fn delays() -> Vec<(&'static str, u64)> {
-    world::World::delays()
+    World::<Spanner>::delays()
 }
 
 /// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it woke after its lease had ended.
 pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
-    world::World::reads_after_a_pause(defect)
+    World::<Spanner>::reads_after_a_pause(defect)
 }
 
 /// What a session reads of a key that is 2, when an answer comes that an earlier life of its node has asked for, of a key that is 1.
 pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
-    world::World::reads_in_the_next_life(defect)
+    World::<Spanner>::reads_in_the_next_life(defect)
 }
 
 /// Runs a world to its end.
@@ -272,7 +274,11 @@ pub fn run(options: Options) -> Report {
     planted::plant(rule, options.defect.is_some());
     sometimes::count();
     steps::watch(options.kill_at);
-    let mut report = world::World::new(options).run();
+    let world = World::<Spanner>::new(options);
+    let mut report = match (options.profile, options.scene) {
+        (Some((costs, _)), Some(scene)) => world.stage(scene, costs),
+        _ => world.run(),
+    };
     steps::watch(None);
     planted::plant(None, false);
     report.reached = sometimes::reached();

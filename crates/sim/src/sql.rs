@@ -8,12 +8,11 @@
 //! tell the difference. No client hears a commit timestamp: who wrote has that of its mark, who only read is judged by cycles alone.
 
 use crate::client::{MARK, Seen};
-use crate::site::Handle;
+use crate::recipe::Desk;
 use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_history::{Op, Status, Value};
 use meridian_machine::sometimes;
 use meridian_sql::{Datum, Engine, Response, Session, SqlError, state};
-use meridian_txn::locking::Site;
 use meridian_txn::{Lock, Mode};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ const LOOK: &str = "SELECT v FROM lab WHERE k = $1";
 type Rows = Vec<Vec<Datum>>;
 
 /// Tries a plan; what comes of it is in `seen` at every moment.
-pub async fn attempt(engine: Arc<Engine>, desk: Handle, plan: Plan, seen: Arc<Mutex<Seen>>) {
+pub async fn attempt<D: Desk>(engine: Arc<Engine>, desk: Arc<D>, plan: Plan, seen: Arc<Mutex<Seen>>) {
     let mut client = Client { session: Session::new(engine, "lab"), seen: &seen, writes: plan.mode == Mode::ReadWrite };
     let ended = client.transaction(&desk, &plan).await;
     let end = match ended {
@@ -65,7 +64,7 @@ fn text(datum: &Datum) -> &str {
 }
 
 impl Client<'_> {
-    async fn transaction(&mut self, desk: &Handle, plan: &Plan) -> Result<(), SqlError> {
+    async fn transaction<D: Desk>(&mut self, desk: &Arc<D>, plan: &Plan) -> Result<(), SqlError> {
         let writes = self.writes;
         if writes {
             self.run(TABLE).await?;
@@ -79,8 +78,7 @@ impl Client<'_> {
         // Planned now, run later, when the schema may be another.
         self.session.parse(LOOK, LOOK, &[]).await?;
         if let Some(pause_ns) = plan.dawdles_ns {
-            let until = desk.now().boot_ns + pause_ns;
-            desk.pause(until).await;
+            desk.rest(pause_ns).await;
         }
         if plan.scope == Scope::Negotiated {
             self.run("SET spanner.negotiate_timestamps = on").await?;
@@ -166,7 +164,7 @@ impl Client<'_> {
         Ok(rows)
     }
 
-    async fn take(&mut self, desk: &Handle, step: &Step) -> Result<(), SqlError> {
+    async fn take<D: Desk>(&mut self, desk: &Arc<D>, step: &Step) -> Result<(), SqlError> {
         let number = |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
         match step {
             Step::Read(key, lock) => drop(self.look(key, *lock).await?),
@@ -190,8 +188,7 @@ impl Client<'_> {
                 self.run("ROLLBACK TO regret").await?;
             }
             Step::Think(pause_ns) => {
-                let until = desk.now().boot_ns + pause_ns;
-                desk.pause(until).await;
+                desk.rest(*pause_ns).await;
             }
             Step::Move(from, to, amount) => {
                 let has = number(&self.look(from, Lock::Exclusive).await?).unwrap_or(OPENING);

@@ -7,10 +7,10 @@
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
-use crate::member::{Copy, Life};
+use crate::life::Life;
 use crate::network::Network;
 use crate::profile::Profile;
-use crate::site::Key;
+use crate::recipe::{Desk, KeyOf, MessageOf, Recipe, TimerOf};
 use crate::verdict::{Evidence, Installed, Past};
 use crate::{Defect, Faults, Options, Report, Timebase};
 use meridian_clock::Timestamp;
@@ -19,10 +19,7 @@ use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, ShardId};
 use meridian_placement::{Acquaintances, DiskId, Greeting};
-use meridian_replication::group::Index;
-use meridian_systems::spanner::{Message, Serve, Timer};
 use meridian_txn::Mode;
-use meridian_txn::locking::Heard;
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -60,25 +57,21 @@ const KILLS: u32 = 6;
 /// Old versions are kept for so long.
 const HISTORY: u64 = 4 * S;
 
-mod delays;
 mod disks;
 mod ending;
 mod frames;
 mod injuries;
-mod lives;
 mod meeting;
-mod moving;
 mod nodes;
-mod pausing;
 mod processor;
 mod sessions;
-mod splitting;
+mod spanner;
 mod staging;
 mod striking;
 mod timing;
 mod watching;
 
-enum Event {
+enum Event<R: Recipe> {
     Frame {
         from: usize,
         to: usize,
@@ -109,50 +102,19 @@ enum Event {
     Local {
         from: Address,
         to: ShardId,
-        message: Box<Message>,
+        message: Box<MessageOf<R>>,
     },
     Timer {
         shard: ShardId,
-        timer: Timer,
+        timer: TimerOf<R>,
         at: u64,
     },
     Write,
     Synced,
     Settle,
-    /// What is split is settled, and the other shard born.
-    Bear,
-    /// A shard is to be split, until there have been so many splits.
-    Split(u32),
-    /// Somebody wants other members for a shard.
-    Move,
-    /// A node is no member of a shard any more.
-    Removed {
-        shard: ShardId,
-        index: Index,
-    },
-    KeepAlive,
-    Alarm(Key),
-    Hear(Key, Heard),
-    Serve(ShardId, Box<Serve>),
-    Late(ShardId),
-    CopyOut {
-        shard: ShardId,
-        to: usize,
-        index: Index,
-        witness: bool,
-        tries: u32,
-    },
-    CopyIn {
-        shard: ShardId,
-        from: usize,
-        copy: Option<Copy>,
-        index: Index,
-    },
-    CopyDone {
-        shard: ShardId,
-        to: usize,
-        index: Index,
-    },
+    /// Something of its recipe's own.
+    Of(R::Event),
+    Alarm(KeyOf<R>),
     Boot,
     Room,
     Reach,
@@ -186,7 +148,7 @@ struct Whom {
     life: Option<Incarnation>,
 }
 
-struct Node {
+struct Node<R: Recipe> {
     clock: Arc<NodeClock>,
     /// When it was looked at last.
     knows_time: bool,
@@ -194,7 +156,7 @@ struct Node {
     incarnation: Incarnation,
     /// Whom it has met; as durable as it says.
     acquaintances: Acquaintances,
-    life: Option<Life>,
+    life: Option<Life<R>>,
     paused_until: u64,
     sync_ns: u64,
     /// A slow processor: each step takes so long, until then.
@@ -203,7 +165,7 @@ struct Node {
     busy_until: u64,
     /// For how long its core was busy.
     spent_ns: u64,
-    inbox: VecDeque<(Option<Whom>, Event)>,
+    inbox: VecDeque<(Option<Whom>, Event<R>)>,
     /// Its next sync fails.
     sync_fails: bool,
     /// How unsure it was when a master had answered last, where that is measured.
@@ -236,14 +198,14 @@ impl Wake for Ready {
     }
 }
 
-pub struct World {
+pub struct World<R: Recipe> {
     options: Options,
     rng: ChaCha8Rng,
     time: TrueTime,
     half_width_ns: u64,
-    queue: BTreeMap<(u64, u64), (Option<Whom>, Event)>,
+    queue: BTreeMap<(u64, u64), (Option<Whom>, Event<R>)>,
     pushed: u64,
-    nodes: Vec<Node>,
+    nodes: Vec<Node<R>>,
     members: Vec<NodeId>,
     network: Network,
     nemesis: Nemesis,
@@ -303,8 +265,8 @@ fn index(node: NodeId) -> usize {
     node.0 as usize - 1
 }
 
-impl World {
-    pub fn new(options: Options) -> World {
+impl<R: Recipe> World<R> {
+    pub fn new(options: Options) -> World<R> {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         let movers = ChaCha8Rng::seed_from_u64(options.seed ^ MOVERS);
         let mut idlers = ChaCha8Rng::seed_from_u64(options.seed ^ IDLERS);
@@ -347,7 +309,7 @@ impl World {
                 unsure_ns: None,
             }
         };
-        let mut nodes: Vec<Node> = (0..options.nodes).map(|_| node(&mut rng)).collect();
+        let mut nodes: Vec<Node<R>> = (0..options.nodes).map(|_| node(&mut rng)).collect();
         for (number, node) in nodes.iter_mut().enumerate() {
             node.acquaintances = Acquaintances::of_newborn(DiskId(number as u64));
         }
@@ -417,7 +379,8 @@ impl World {
         }
     }
 
-    pub fn run(mut self) -> Report {
+    /// All nodes are about to begin their first life.
+    fn raise_nodes(&mut self) {
         for node in 0..self.nodes.len() {
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
             if self.options.defect == Some(Defect::ClockLies) {
@@ -425,10 +388,10 @@ impl World {
             }
         }
         self.push(0, None, Event::Reach);
-        if let (Some((costs, _)), Some(scene)) = (self.options.profile, self.options.scene) {
-            self.stage(scene, costs);
-            return self.report();
-        }
+    }
+
+    pub fn run(mut self) -> Report {
+        self.raise_nodes();
         for client in 0..self.clients.len() {
             self.push(client as u64 * MS, None, Event::Begin(client));
         }
@@ -438,15 +401,15 @@ impl World {
             self.measure(costs, seconds);
             return self.report();
         }
-        self.plan_splits();
-        self.plan_moves();
+        R::plan(&mut self);
         self.next_fault();
         let enough = self.options.transactions;
         self.until(FAULTS_END, |world| world.begun >= enough);
         self.quiet();
         let before: Vec<usize> = self.clients.iter().map(|client| client.committed).collect();
-        let got_on =
-            |world: &World| world.clients.iter().zip(&before).all(|(client, before)| client.committed >= before + EACH);
+        let got_on = |world: &World<R>| {
+            world.clients.iter().zip(&before).all(|(client, before)| client.committed >= before + EACH)
+        };
         if !self.until(LIVENESS, got_on) {
             let stuck = self.clients.iter().zip(&before).position(|(client, before)| client.committed < before + EACH);
             self.fail(format!("client {stuck:?} did not get on within {} s after the last fault", LIVENESS / S));
@@ -456,6 +419,7 @@ impl World {
             let what = self.what_is_left();
             self.fail(format!("something is left {} s after everybody went home: {what}", LIVENESS / S));
         }
+        R::conclude(&mut self);
         let lies = self.options.deceives();
         let evidence = Evidence {
             lies,
@@ -488,7 +452,7 @@ impl World {
             quiet: self.quiet_transactions,
             failures: self.failures,
             profile: self.options.profile.map(|_| self.measured),
-            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(Life::leads)),
+            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(R::leads)),
             trace_hash: self.trace,
             events: self.events,
         }
@@ -509,12 +473,12 @@ impl World {
         self.violation.get_or_insert(why);
     }
 
-    fn push(&mut self, after_ns: u64, whom: Option<Whom>, event: Event) {
+    fn push(&mut self, after_ns: u64, whom: Option<Whom>, event: Event<R>) {
         self.pushed += 1;
         self.queue.insert((self.now() + after_ns, self.pushed), (whom, event));
     }
 
-    fn push_at(&mut self, at: u64, whom: Option<Whom>, event: Event) {
+    fn push_at(&mut self, at: u64, whom: Option<Whom>, event: Event<R>) {
         self.push(at.saturating_sub(self.now()), whom, event);
     }
 
@@ -523,7 +487,7 @@ impl World {
     }
 
     /// Lets things happen until something holds; false if it did not within a time, or if something was found wrong.
-    fn until(&mut self, within_ns: u64, holds: impl Fn(&World) -> bool) -> bool {
+    fn until(&mut self, within_ns: u64, holds: impl Fn(&World<R>) -> bool) -> bool {
         let end = self.now() + within_ns;
         while self.violation.is_none() && !holds(self) {
             let Some(((at, _), (whom, event))) = self.queue.pop_first() else { return false };
@@ -551,7 +515,7 @@ impl World {
         })
     }
 
-    fn happen(&mut self, whom: Option<Whom>, event: Event) {
+    fn happen(&mut self, whom: Option<Whom>, event: Event<R>) {
         if !self.is_there(whom) {
             return;
         }
@@ -572,7 +536,7 @@ impl World {
         }
     }
 
-    fn take_place(&mut self, whom: Option<Whom>, event: Event) {
+    fn take_place(&mut self, whom: Option<Whom>, event: Event<R>) {
         if let Some(Whom { node, .. }) = whom {
             self.work(node, &event);
         }
@@ -587,9 +551,7 @@ impl World {
             Event::TimeAsked { from, disk, poll } => self.time_asked(node, from, disk, poll),
             Event::TimeTold { from, disk, answer } => self.time_told(node, from, disk, answer),
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
-            Event::Local { from, to, message } => {
-                self.deliver(node, from, to, *message);
-            }
+            Event::Local { from, to, message } => self.deliver(node, from, to, *message),
             Event::Timer { shard, timer, at } => {
                 let Some(member) = self.member(node, shard) else { return };
                 if member.timers.get(&timer) == Some(&at) {
@@ -600,34 +562,8 @@ impl World {
             Event::Write => self.write(node),
             Event::Synced => self.synced(node),
             Event::Settle => self.settle(node),
-            Event::Bear => self.bear(node),
-            Event::Split(wanted) => self.split(wanted),
-            Event::Move => self.move_members(),
-            Event::Removed { shard, index } => self.remove(node, shard, index),
-            Event::KeepAlive => {
-                let Some(life) = &self.nodes[node].life else { return };
-                life.desk.keep_alive();
-                let reads = life.desk.read_alone();
-                self.push(S, whom, Event::KeepAlive);
-                self.grant(node);
-                for (shard, reads) in reads {
-                    self.step(node, shard, |replica, now, out| replica.note_reads(now, reads, out));
-                }
-            }
-            Event::Alarm(key) => self.with_desk(node, |desk| desk.0.alarm(key)),
-            Event::Hear(key, heard) => self.with_desk(node, |desk| desk.0.answer(key, heard)),
-            Event::Serve(shard, serve) => self.serve(node, shard, *serve),
-            Event::Late(shard) => self.install_late(node, shard),
-            Event::CopyOut { shard, to, index, witness, tries } => {
-                self.copy_out(node, shard, to, (index, witness), tries);
-            }
-            Event::CopyIn { shard, from, copy, index } => self.copy_in(node, shard, from, copy, index),
-            Event::CopyDone { shard, to, index } => {
-                let to = self.members[to];
-                self.step(node, shard, |replica, now, out| {
-                    replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
-                });
-            }
+            Event::Of(event) => R::happen(self, node, event),
+            Event::Alarm(key) => self.with_desk(node, |desk| desk.alarm(key)),
             Event::Boot => self.boot(node),
             Event::Room => {
                 self.nodes[node].disks.0.set_full(false);

@@ -2,15 +2,13 @@
 
 use super::{Event, Whom, World, index};
 use crate::Defect;
-use crate::member;
+use crate::life::address;
+use crate::recipe::{Desk, MessageOf, Recipe};
 use crate::world::processor::Price;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::DiskId;
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::Message;
-use meridian_txn::locking::{Ask, Reply, Request, Seat};
 
-impl World {
+impl<R: Recipe> World<R> {
     pub(super) fn send(
         &mut self,
         node: usize,
@@ -18,7 +16,7 @@ impl World {
         pause_ns: u64,
         deadline: Option<u64>,
         to: Address,
-        message: Message,
+        message: MessageOf<R>,
     ) {
         let me = self.members[node];
         let whom = self.whom(node);
@@ -28,30 +26,29 @@ impl World {
         }
         let Some(life) = &self.nodes[node].life else { return };
         if to.node == me {
-            match (to.role, message) {
-                (Role::Coordinator(number), Message::Answer(reply)) => {
-                    self.tell_heard(me, me, to.role, &Message::Answer(reply.clone()));
-                    life.desk.hear(number, reply);
+            let rest = match to.role {
+                Role::Coordinator(session) => {
+                    self.tell_heard(me, me, to.role, &message);
+                    life.desk.hear(me, session, message)
                 }
-                (_, message) => {
-                    let message = Box::new(message);
-                    let from = member::address(me, shard);
-                    self.push(pause_ns, whom, Event::Local { from, to: to.shard, message });
-                }
+                Role::Replica => Some(message),
+            };
+            if let Some(message) = rest.map(Box::new) {
+                self.push(pause_ns, whom, Event::Local { from: address(me, shard), to: to.shard, message });
             }
             return;
         }
-        let from = Address { incarnation: life.incarnation, ..member::address(me, shard) };
+        let from = Address { incarnation: life.incarnation, ..address(me, shard) };
         self.carry(node, pause_ns, from, to, &message);
     }
 
-    pub(super) fn carry(&mut self, node: usize, pause_ns: u64, from: Address, to: Address, message: &Message) {
+    pub(super) fn carry(&mut self, node: usize, pause_ns: u64, from: Address, to: Address, message: &MessageOf<R>) {
         if !self.nodes[node].acquaintances.admitted() {
             return;
         }
         let disk = self.disk(node);
         self.pay(node, Price::Send);
-        let bytes = envelope::write_frame(Kind::Spanner, from, to, message);
+        let bytes = R::write_frame(from, to, message);
         let target = index(to.node);
         for delay in self.network.carry(self.now() + pause_ns, node, target, &mut self.rng) {
             let frame = Event::Frame { from: node, to: target, disk, bytes: bytes.clone() };
@@ -65,7 +62,7 @@ impl World {
         if !self.nodes[node].acquaintances.heeds(self.members[sender], disk) {
             return;
         }
-        let (from, to, message): (Address, Address, Message) = match envelope::read_frame(Kind::Spanner, bytes) {
+        let (from, to, message) = match R::read_frame(bytes) {
             Ok(frame) => frame,
             Err(why) => return self.fail(format!("a frame of {} cannot be read: {why}", self.members[sender])),
         };
@@ -74,68 +71,29 @@ impl World {
             return; // For an earlier life.
         }
         self.tell_heard(self.members[node], self.members[sender], to.role, &message);
-        match (to.role, message) {
-            (Role::Coordinator(number), Message::Answer(reply)) => {
-                self.with_desk(node, |desk| desk.0.hear(number, reply))
-            }
-            (_, Message::Leads(term)) => {
-                life.desk.set_leadership(Seat { shard: to.shard, node: from.node }, term.0);
-            }
-            (_, message) => {
-                self.invite(node, to.shard, &message);
-                self.deliver(node, from, to.shard, message);
-            }
+        let mut rest = Some(message);
+        if let (Role::Coordinator(session), Some(message)) = (to.role, rest.take()) {
+            self.with_desk(node, |desk| rest = desk.hear(from.node, session, message));
+        }
+        if let Some(message) = rest {
+            R::hear(self, node, from, to.shard, message);
         }
     }
 
-    /// A member hears a message. Where there is none, who asks is told so.
-    pub(super) fn deliver(&mut self, node: usize, from: Address, shard: ShardId, message: Message) {
-        if self.member(node, shard).is_some() {
-            return self.step(node, shard, |replica, now, out| replica.on_message(now, from, message, out));
+    /// A replica hears a message.
+    pub(super) fn deliver(&mut self, node: usize, from: Address, shard: ShardId, message: MessageOf<R>) {
+        match self.member(node, shard) {
+            Some(_) => self.step(node, shard, |replica, now, out| replica.on_message(now, from, message, out)),
+            None => R::miss(self, node, from, shard, message),
         }
-        let Message::Ask(Request { id, .. }) = message else { return };
-        let Some(life) = &self.nodes[node].life else { return };
-        let leader = life.desk.elsewhere(shard).map(|node| node.0);
-        self.send(node, shard, 0, None, from, Message::Answer(Reply::NotLeader { id, leader }));
     }
 
-    /// Tells what coordinators and leaders say to one another; what members say among themselves is too much for a reader.
-    pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &Message) {
-        match (role, message) {
-            (
-                _,
-                Message::Ask(Request { ask: Ask::KeepAlive, .. })
-                | Message::Group(_)
-                | Message::Shown(_)
-                | Message::Leads(_),
-            ) => {}
-            (_, Message::Between(between)) => self.tell(|| format!("{me} hears from {from}: {between:?}")),
-            (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => self.tell(|| {
-                let what = match ask {
-                    Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
-                    Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
-                    Ask::Commit { writes, participants, .. } => {
-                        format!("commits {} writes with {participants:?}", writes.len())
-                    }
-                    Ask::Prepare { writes, coordinator, .. } => {
-                        format!("prepares {} writes for {coordinator:?}", writes.len())
-                    }
-                    Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
-                    Ask::LastTs { range } => format!("asks for the newest commit in {range:?}"),
-                    Ask::Members(members) => format!("wants {members:?}"),
-                    Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
-                    Ask::Withdraw => "wants nothing any more".to_owned(),
-                };
-                format!("{me} is asked by {from}: {}.{id} {what}, on {footing:?}", transaction.number)
-            }),
-            (Role::Coordinator(number), Message::Answer(reply)) => self.tell(|| {
-                let what = match reply {
-                    Reply::Rows { footing, at, .. } => format!("rows as of {at}, on {footing:?}"),
-                    other => format!("{other:?}"),
-                };
-                format!("{me} hears from {from}: {number}.{} {what}", reply.id())
-            }),
-            (Role::Replica, Message::Answer(_)) => {}
+    /// Tells what is said, if that is worth a line.
+    pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &MessageOf<R>) {
+        if self.options.tell.is_some()
+            && let Some(line) = R::line(me, from, role, message)
+        {
+            self.tell(|| line);
         }
     }
 }

@@ -9,7 +9,8 @@
 
 use super::{Event, MS, Whom, World};
 use crate::faults::Decay;
-use crate::member::Unfit;
+use crate::life::Unfit;
+use crate::recipe::Recipe;
 use meridian_log::{Disk, MemoryDisk};
 use rand::Rng;
 
@@ -25,14 +26,20 @@ pub enum Part {
     Store,
 }
 
-impl World {
+impl<R: Recipe> World<R> {
+    /// How many nodes may be injured: with any more of them the rest would be too few.
+    pub(super) fn may_be_injured(&self) -> usize {
+        let all = (self.nodes.len() - 1) / 2;
+        if self.moves { all.saturating_sub(1) } else { all }
+    }
+
     /// Something happens to the bytes of a disk; false if there are none.
     pub(super) fn injure(&mut self, node: usize, decay: Decay) -> bool {
         if let Decay::FileLost = decay {
             return self.lose_file(node);
         }
         let log = self.injured.get(&node) == Some(&Part::Log) && !matches!(decay, Decay::Astray);
-        let vouched = self.nodes[node].life.as_ref().and_then(|life| life.vouched());
+        let vouched = self.nodes[node].life.as_ref().and_then(|life| life.journal.vouched());
         let there = &self.nodes[node];
         let disk = if log { there.disks.0.clone() } else { there.disks.1.clone() };
         let Some((name, length)) = self.some_bytes(&disk, log, vouched) else { return false };
@@ -89,7 +96,7 @@ impl World {
     /// A node loses power, and a file of it is gone when it comes back.
     fn lose_file(&mut self, node: usize) -> bool {
         let for_ns = self.rng.random_range(1..500 * MS);
-        let newest = self.nodes[node].life.as_ref().and_then(|life| life.vouched()).map(|(open, _)| open);
+        let newest = self.nodes[node].life.as_ref().and_then(|life| life.journal.vouched()).map(|(open, _)| open);
         let Some(newest) = newest else { return false };
         self.crash(node, for_ns);
         let there = &self.nodes[node];
@@ -129,11 +136,11 @@ impl World {
     pub(super) fn end(&mut self, node: usize, for_ns: u64, until: u64) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
-        if life.leads() && self.now() < until {
+        if R::leads(life) && self.now() < until {
             return self.push(MS, whom, Event::End { for_ns, until });
         }
         if let Some(life) = self.leave(node) {
-            life.end();
+            life.journal.end();
         }
         self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
         self.reach();

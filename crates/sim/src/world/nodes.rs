@@ -1,41 +1,30 @@
 //! Lives of nodes: they begin, take steps whose effects are carried out, and end.
 
-use super::{BEGINNING, Event, MS, S, Whom, World, index};
-use crate::member::{Life, Member, Timing};
-use crate::{Defect, Timebase};
+use super::{BEGINNING, Event, MS, Whom, World, index};
+use crate::Timebase;
+use crate::life::{Life, Member};
+use crate::recipe::{Desk, Recipe};
 use meridian_clock::Reading;
-use meridian_machine::{Effect as Do, NodeId, Outbox, Role, ShardId};
-use meridian_mvcc::StoreError;
-use meridian_systems::spanner::{Effect, Message, Replica, Serve};
-use meridian_txn::locking::{Heard, Reply};
+use meridian_machine::{Effect as Do, NodeId, Outbox, ShardId};
 use rand::Rng;
 use std::collections::BTreeSet;
 
-impl World {
+impl<R: Recipe> World<R> {
     pub(super) fn boot(&mut self, node: usize) {
         if self.nodes[node].life.is_some() || self.gone.contains(&node) {
             return;
         }
-        let (seed, timing, others) = (self.rng.random(), self.timing(), self.others(node));
+        let (seed, others) = (self.rng.random(), self.others(node));
         let (me, there) = (self.members[node], &mut self.nodes[node]);
         there.incarnation.0 += 1;
         there.paused_until = 0;
         let masters = self.options.scene.map_or(usize::MAX, |scene| scene.masters);
         let asks =
             there.clock.begin(others.into_iter().filter(|other| index(*other) < masters).collect(), node < masters);
-        match Life::begin(
-            me,
-            there.incarnation,
-            &self.members,
-            (seed, timing, self.options.defect),
-            there.acquaintances.admitted(),
-            self.options.scene.is_some(),
-            &there.clock,
-            &there.disks,
-        ) {
+        match R::begin(self, node, seed) {
             Ok(life) => {
                 let extents: Vec<_> = life.members.values().map(|member| member.space.extent()).collect();
-                there.life = Some(life);
+                self.nodes[node].life = Some(life);
                 self.tell(|| format!("{me} comes to life with {extents:?}"));
             }
             Err(why) => return self.unfit(node, "begin", why),
@@ -43,7 +32,7 @@ impl World {
         let whom = self.whom(node);
         let every = self.rng.random_range(50 * MS..500 * MS);
         self.push(every, whom, Event::Settle);
-        self.push(S, whom, Event::KeepAlive);
+        R::born(self, node);
         if asks {
             self.push(0, whom, Event::AskTime);
         }
@@ -56,15 +45,8 @@ impl World {
         self.perform_all(node);
     }
 
-    /// How patient members are: with nodes that are far apart, more.
-    fn timing(&self) -> Timing {
-        let election_timeout_ns = (250 * MS).max(4 * self.options.regions.farthest_ns());
-        let (min_next_ns, quiesce_ns) = self.idle_after_ns;
-        Timing { election_timeout_ns, lease_ns: self.lease_ns, min_next_ns, quiesce_ns }
-    }
-
     /// A life ends: what it was about to do is not done, and its sessions hear no more of it.
-    pub(super) fn leave(&mut self, node: usize) -> Option<Life> {
+    pub(super) fn leave(&mut self, node: usize) -> Option<Life<R>> {
         let life = self.nodes[node].life.take()?;
         life.desk.close();
         for client in 0..self.clients.len() {
@@ -110,8 +92,8 @@ impl World {
         }
     }
 
-    /// A shard's member at a node that lives.
-    pub(super) fn member(&mut self, node: usize, shard: ShardId) -> Option<&mut Member> {
+    /// A shard's replica at a node that lives.
+    pub(super) fn member(&mut self, node: usize, shard: ShardId) -> Option<&mut Member<R::Replica>> {
         self.nodes[node].life.as_mut()?.members.get_mut(&shard)
     }
 
@@ -119,7 +101,7 @@ impl World {
         &mut self,
         node: usize,
         shard: ShardId,
-        step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>),
+        step: impl FnOnce(&mut R::Replica, Reading, &mut Outbox<R::Replica>),
     ) {
         let now = self.nodes[node].clock.reading();
         let Some(member) = self.member(node, shard) else { return };
@@ -142,7 +124,11 @@ impl World {
         }
         // Now and then a node stops between a step and what it asked for: more often when it has just looked at its lease.
         let mut pause_ns = 0;
-        let leased = |effect: &Do<Replica>| matches!(effect, Do::Do(Effect::Serve(_)) | Do::SendBefore { .. });
+        let leased = |effect: &Do<R::Replica>| match effect {
+            Do::SendBefore { .. } => true,
+            Do::Do(effect) => R::is_leased(effect),
+            _ => false,
+        };
         let often = if effects.iter().any(leased) { 0.004 } else { 0.001 };
         if self.faulty && self.options.faults.process && self.rng.random_bool(often) {
             pause_ns = self.rng.random_range(1..1_500 * MS);
@@ -171,106 +157,12 @@ impl World {
                 }
                 Do::Persist { position, record } => {
                     if let Some(life) = &mut self.nodes[node].life {
-                        life.persist(shard, position, record);
+                        life.journal.persist(shard, position, R::write_record(record).into());
                     }
                 }
-                Do::Do(effect) => self.act(node, shard, effect),
+                Do::Do(effect) => R::act(self, node, shard, effect),
             }
         }
         self.write(node);
-    }
-
-    pub(super) fn act(&mut self, node: usize, shard: ShardId, effect: Effect) {
-        let whom = self.whom(node);
-        let Some(life) = &mut self.nodes[node].life else { return };
-        let Some(member) = life.members.get_mut(&shard) else { return };
-        match effect {
-            Effect::Install { at, writes, index, term, decided_elsewhere } => {
-                if !member.replica.is_witness() {
-                    self.watch_install(node, (shard, at), &writes, (index, term), decided_elsewhere);
-                }
-                if self.options.defect == Some(Defect::InstalledLate) {
-                    let Some(member) = self.member(node, shard) else { return };
-                    member.late.push((at, writes, index, term));
-                    let after = self.rng.random_range(0..20 * MS);
-                    return self.push(after, whom, Event::Late(shard));
-                }
-                let halves = self.options.defect == Some(Defect::HalfInstalled) && node == 1;
-                let all = if halves && writes.len() > 1 { &writes[..writes.len() - 1] } else { &writes[..] };
-                let Some(member) = self.member(node, shard) else { return };
-                member.space.install(at, all, index.0, term.0);
-            }
-            Effect::Divide { at, key, shard: child, rows, index, term } => {
-                // What a planted defect keeps back is not kept back from the child.
-                for (at, writes, index, term) in std::mem::take(&mut member.late) {
-                    member.space.install(at, &writes, index.0, term.0);
-                }
-                member.space.divide((at, rows), &key, child.0, index.0, term.0);
-                life.desk.learn_route(&key, key.clone(), child);
-                self.push(0, whom, Event::Bear);
-            }
-            Effect::Serve(mut serve) => {
-                if self.options.defect == Some(Defect::ReadOneBefore) {
-                    serve.at.nanos = serve.at.nanos.saturating_sub(1);
-                }
-                match serve.reply_to.role {
-                    Role::Coordinator(number) if serve.reply_to.node == self.members[node] => {
-                        let Serve { id, footing, at, deadline, .. } = serve;
-                        self.push(0, whom, Event::Hear((number, id), Heard::Read { footing, at, deadline }));
-                    }
-                    _ => {
-                        let longest = if self.options.profile.is_some() { 2 } else { MS };
-                        let after = self.rng.random_range(0..longest);
-                        self.push(after, whom, Event::Serve(shard, Box::new(serve)));
-                    }
-                }
-            }
-            Effect::Readable(mut readable) => {
-                if self.options.defect == Some(Defect::LeaseNotChecked) && readable.until > 0 {
-                    readable.until = u64::MAX;
-                }
-                life.desk.set_readable(shard, readable);
-            }
-            Effect::Leader(leader) => {
-                if let Some(tell) = self.options.tell {
-                    tell(&format!("{} follows {leader:?} in shard {}", self.members[node], shard.0));
-                }
-                if let Some(leader) = leader {
-                    life.desk.set_leader(shard, leader);
-                }
-            }
-            Effect::SendSnapshot { to, index: wanted, witness } => {
-                let to = index(to);
-                self.push(MS, whom, Event::CopyOut { shard, to, index: wanted, witness, tries: 0 });
-            }
-            Effect::Members(_) => {}
-            Effect::Removed { index } => self.push(0, whom, Event::Removed { shard, index }),
-            Effect::Stop { why } => self.fail(format!("{} stops: {why}", self.members[node])),
-        }
-    }
-
-    pub(super) fn install_late(&mut self, node: usize, shard: ShardId) {
-        let Some(member) = self.member(node, shard) else { return };
-        for (at, writes, index, term) in std::mem::take(&mut member.late) {
-            member.space.install(at, &writes, index.0, term.0);
-        }
-    }
-
-    pub(super) fn serve(&mut self, node: usize, shard: ShardId, serve: Serve) {
-        let Some(member) = self.member(node, shard) else { return };
-        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, versions, deadline } = serve;
-        let found = member.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
-        if found.is_ok() {
-            self.watch_read(shard, range, at);
-        }
-        let reply = match found {
-            Ok(chunk) => {
-                let committed_at = if versions { chunk.at } else { Vec::new() };
-                Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest, committed_at }
-            }
-            Err(error) if matches!(error, StoreError::Damaged { .. }) => return self.unfit(node, "read", error.into()),
-            Err(error) => Reply::refused(id, error),
-        };
-        self.send(node, shard, 0, deadline, reply_to, Message::Answer(reply));
     }
 }

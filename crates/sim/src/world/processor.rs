@@ -2,15 +2,16 @@
 
 use super::{Event, MS, S, Whom, World};
 use crate::profile::{Costs, Profile};
+use crate::recipe::Recipe;
 
 /// Nothing is measured before that: somebody has to lead first.
 const WARM: u64 = 2 * S;
 /// A clock of a data centre is as sure as this.
 const HALF_WIDTH: u64 = MS / 10;
 
-impl World {
+impl<R: Recipe> World<R> {
     /// Whether an event has to wait; then it does.
-    pub(super) fn queues(&mut self, node: usize, whom: Option<Whom>, event: Event) -> Option<Event> {
+    pub(super) fn queues(&mut self, node: usize, whom: Option<Whom>, event: Event<R>) -> Option<Event<R>> {
         let now = self.now();
         let there = &mut self.nodes[node];
         if there.busy_until <= now && there.inbox.is_empty() {
@@ -38,7 +39,7 @@ impl World {
     }
 
     /// What a node does takes its time.
-    pub(super) fn work(&mut self, node: usize, event: &Event) {
+    pub(super) fn work(&mut self, node: usize, event: &Event<R>) {
         let (now, there) = (self.now(), &mut self.nodes[node]);
         let (step_ns, until) = there.slow;
         if now < until {
@@ -49,7 +50,8 @@ impl World {
                 node,
                 match event {
                     Event::Frame { .. } => costs.receive_ns,
-                    Event::Local { .. } | Event::Hear(..) | Event::Serve(..) => costs.local_ns,
+                    Event::Local { .. } => costs.local_ns,
+                    Event::Of(own) if R::is_question(own) => costs.local_ns,
                     Event::Synced => costs.sync_ns,
                     _ => 0,
                 },

@@ -3,22 +3,20 @@
 use super::{Event, HISTORY, MS, Ready, S, World};
 use crate::client;
 use crate::client::Seen;
-use crate::member;
-use crate::site::{Handle, Wish};
+use crate::recipe::{Desk, Recipe, Wish};
 use crate::sql;
 use crate::workload::{Drawing, Plan, Step};
 use crate::world::processor::Price;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction};
-use meridian_machine::{Address, Machine, Role};
-use meridian_systems::spanner::Message;
+use meridian_machine::{Machine, Role};
 use meridian_txn::{Mode, ReadAt};
 use parking_lot::Mutex;
 use rand::Rng;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-impl World {
+impl<R: Recipe> World<R> {
     pub(super) fn begin(&mut self, client: usize) {
         if !self.open || self.clients[client].attempt.is_some() {
             return;
@@ -52,8 +50,7 @@ impl World {
     pub(super) fn start(&mut self, client: usize, node: usize, plan: Plan) {
         let Some(life) = &self.nodes[node].life else { return };
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let (gateway, engine, desk) =
-            (Arc::clone(&life.gateway), Arc::clone(&life.engine), life.gateway.site().clone());
+        let (gateway, engine, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.engine), Arc::clone(&life.desk));
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
@@ -66,9 +63,9 @@ impl World {
         self.poll(client);
     }
 
-    pub(super) fn with_desk(&mut self, node: usize, step: impl FnOnce(&Handle)) {
+    pub(super) fn with_desk(&mut self, node: usize, step: impl FnOnce(&R::Desk)) {
         if let Some(life) = &self.nodes[node].life {
-            step(life.gateway.site());
+            step(&life.desk);
             self.grant(node);
         }
     }
@@ -115,27 +112,19 @@ impl World {
             if wishes.is_empty() {
                 return;
             }
-            let (me, incarnation, whom) = (self.members[node], life.incarnation, self.whom(node));
+            let (me, whom) = (self.members[node], self.whom(node));
             for wish in wishes {
                 match wish {
                     Wish::Alarm(at, key) => {
                         let when = self.nodes[node].clock.when(at);
                         self.push_at(when, whom, Event::Alarm(key));
                     }
-                    Wish::Ask(seat, request) => {
-                        let role = Role::Coordinator(request.transaction.number);
-                        let from = Address { incarnation, role, ..member::address(me, seat.shard) };
-                        let message = Message::Ask(*request);
-                        if seat.node == me {
-                            self.pay(node, Price::Local);
-                            self.tell_heard(me, me, Role::Replica, &message);
-                            self.step(node, seat.shard, |replica, now, out| {
-                                replica.on_message(now, from, message, out);
-                            });
-                        } else {
-                            self.carry(node, 0, from, member::address(seat.node, seat.shard), &message);
-                        }
+                    Wish::Say { from, to, message } if to.node == me => {
+                        self.pay(node, Price::Local);
+                        self.tell_heard(me, me, Role::Replica, &message);
+                        self.step(node, to.shard, |replica, now, out| replica.on_message(now, from, *message, out));
                     }
+                    Wish::Say { from, to, message } => self.carry(node, 0, from, to, &message),
                 }
             }
         }

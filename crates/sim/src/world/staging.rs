@@ -1,9 +1,12 @@
 //! A scene: groups that are where a figure wants them, sessions that do one thing, and what is counted of it.
 
 use super::{Event, MS, S, World};
+use crate::Report;
 use crate::faults::Fault;
 use crate::profile::Costs;
+use crate::recipe::Recipe;
 use crate::scene::{Incident, Scene, Work};
+use crate::spanner::Spanner;
 use crate::workload::{Plan, Scope, Step};
 use crate::world::processor::Price;
 use meridian_clock::Timestamp;
@@ -26,9 +29,10 @@ fn start_of(group: u32) -> Key {
     if group == 0 { Key::default() } else { Key::from(format!("r{group:05}").into_bytes()) }
 }
 
-impl World {
+impl World<Spanner> {
     /// Sets the scene, and counts.
-    pub(super) fn stage(&mut self, scene: Scene, costs: Costs) {
+    pub fn stage(mut self, scene: Scene, costs: Costs) -> Report {
+        self.raise_nodes();
         self.lease_ns = scene.lease_ns;
         self.even(costs, scene.half_width_ns);
         self.until(0, |_| false);
@@ -67,6 +71,7 @@ impl World {
         }
         self.until(rest, |_| false);
         self.end_count(all);
+        self.report()
     }
 
     /// Every group's members come to life; whoever is to lead first.
@@ -118,12 +123,6 @@ impl World {
         self.well_led = well_led.len() as u32;
     }
 
-    fn raise(&mut self) {
-        for client in 0..self.clients.len() {
-            self.push_at(self.clients[client].due, None, Event::Begin(client));
-        }
-    }
-
     fn kill(&mut self, scene: Scene, zone: usize, told: bool) {
         for node in (0..scene.servers).map(|server| server * scene.zones + zone) {
             self.gone.insert(node);
@@ -132,6 +131,14 @@ impl World {
             } else {
                 self.crash(node, 0);
             }
+        }
+    }
+}
+
+impl<R: Recipe> World<R> {
+    fn raise(&mut self) {
+        for client in 0..self.clients.len() {
+            self.push_at(self.clients[client].due, None, Event::Begin(client));
         }
     }
 

@@ -3,11 +3,12 @@
 use super::{Event, HAND_OVER_PATIENCE, LIE, MS, Whom, World};
 use crate::Defect;
 use crate::faults::Fault;
+use crate::recipe::{Desk, Recipe};
 use crate::world::injuries::Part;
 use meridian_machine::steps;
 use rand::Rng;
 
-impl World {
+impl<R: Recipe> World<R> {
     pub(super) fn next_fault(&mut self) {
         if let Some((after, fault)) = self.nemesis.draw(&mut self.rng, self.nodes.len()) {
             self.push(after, None, Event::Fault(fault));
@@ -85,10 +86,7 @@ impl World {
             Fault::End { node, for_ns } => {
                 let Some(life) = &self.nodes[node].life else { return false };
                 let incarnation = Some(life.incarnation);
-                let shards: Vec<_> = life.members.keys().copied().collect();
-                for shard in shards {
-                    self.step(node, shard, |replica, now, out| replica.abdicate(now, out));
-                }
+                R::abdicate(self, node);
                 self.push(
                     0,
                     Some(Whom { node, life: incarnation }),
@@ -138,7 +136,7 @@ impl World {
 
     /// What is on its way between two nodes is lost, and who waits for an answer finds out.
     fn break_connection(&mut self, a: usize, b: usize) -> bool {
-        let between = |whom: &Option<Whom>, event: &Event| {
+        let between = |whom: &Option<Whom>, event: &Event<R>| {
             matches!((whom, event), (Some(Whom { node, .. }), Event::Frame { from, .. })
                 if (*node == a && *from == b) || (*node == b && *from == a))
         };

@@ -2,11 +2,12 @@
 
 use super::{Event, Whom, World};
 use crate::clock::Answer;
+use crate::recipe::Recipe;
 use meridian_clock::Health;
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
 use meridian_placement::DiskId;
 
-impl World {
+impl<R: Recipe> World<R> {
     pub(super) fn ask_time(&mut self, node: usize) {
         if let Some(unsure_ns) = self.nodes[node].unsure_ns.take() {
             self.measured.unsure_ns.push((self.now() - self.measured_since, unsure_ns));
@@ -50,7 +51,7 @@ impl World {
         }
     }
 
-    fn carry_time(&mut self, node: usize, to: usize, event: Event) {
+    fn carry_time(&mut self, node: usize, to: usize, event: Event<R>) {
         if !self.nodes[node].acquaintances.admitted() {
             return;
         }

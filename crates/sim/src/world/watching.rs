@@ -13,7 +13,9 @@
 
 use super::World;
 use crate::Timebase;
-use crate::member;
+use crate::recipe::{Desk, Recipe};
+use crate::spanner::Spanner;
+use crate::spanner::life::log_of;
 use meridian_clock::{Health, Timestamp};
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{KeyRange, Write, local};
@@ -43,7 +45,7 @@ pub struct Watch {
 /// Of what was decided elsewhere so late reads are held against it: longer than anything stays prepared for long.
 const READS_KEPT_NS: u64 = 5_000_000_000;
 
-impl World {
+impl<R: Recipe> World<R> {
     /// Whether anybody looks.
     pub(super) fn watches(&self) -> bool {
         self.options.defect.is_none() && self.options.profile.is_none()
@@ -64,6 +66,49 @@ impl World {
         }
     }
 
+    /// Somebody installs a commit; whether that is the first time.
+    pub(super) fn watch_version(&mut self, (shard, at): (ShardId, Timestamp), writes: &[Write]) -> bool {
+        let watches = self.watches();
+        let seen = self.watch.shards.entry(shard).or_default();
+        match seen.installed.get(&at) {
+            _ if !watches => {}
+            Some(known) if known == writes => return false,
+            Some(known) => {
+                let why = format!("I2: {at} is the timestamp of {known:?} and of {writes:?}");
+                self.fail(why);
+                return false;
+            }
+            None => {}
+        }
+        if !seen.installed.contains_key(&at) && !writes.is_empty() {
+            self.installed.entry(at).or_default().extend(writes.iter().cloned());
+        }
+        seen.installed.insert(at, writes.to_vec());
+        watches
+    }
+
+    /// A client is told of a timestamp.
+    pub(super) fn watch_told(&mut self, at: Timestamp) {
+        if !self.watches() || self.options.deceives() {
+            return;
+        }
+        if self.options.timebase != Timebase::Cluster && at.nanos >= self.now() {
+            return self.fail(format!("I3: a client is told of {at} at {}", self.now()));
+        }
+        // Whoever looks at the time from now on does not find it below.
+        for (member, node) in self.members.iter().zip(&self.nodes) {
+            let reading = node.clock.reading();
+            if reading.health == Health::Good && node.life.is_some() && reading.interval.latest < at.nanos {
+                let late = at.nanos - reading.interval.latest;
+                return self
+                    .fail(format!("I3: a client is told of {at}, and at {member} it is surely {late} ns before"));
+            }
+        }
+    }
+}
+
+/// Of groups, whose commits come in the order of their timestamps.
+impl World<Spanner> {
     /// Somebody installs a commit, or something that a shard keeps for itself.
     pub(super) fn watch_install(
         &mut self,
@@ -74,24 +119,10 @@ impl World {
         decided_elsewhere: bool,
     ) {
         let writes: Vec<Write> = writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
-        let watches = self.watches();
-        let seen = self.watch.shards.entry(shard).or_default();
-        match seen.installed.get(&at) {
-            _ if !watches => {}
-            Some(known) if *known == writes => return,
-            Some(known) => {
-                let why = format!("I2: {at} is the timestamp of {known:?} and of {writes:?}");
-                return self.fail(why);
-            }
-            None => {}
-        }
-        if !seen.installed.contains_key(&at) && !writes.is_empty() {
-            self.installed.entry(at).or_default().extend(writes.iter().cloned());
-        }
-        seen.installed.insert(at, writes.clone());
-        if !watches {
+        if !self.watch_version((shard, at), &writes) {
             return;
         }
+        let seen = self.watch.shards.entry(shard).or_default();
         if decided_elsewhere {
             if writes.is_empty() {
                 return; // Aborted: only a row that goes.
@@ -136,26 +167,7 @@ impl World {
         if self.injured.contains_key(&node) {
             return true;
         }
-        let (base, kept) = member::log_of(&self.nodes[node].disks.0.remains(), shard);
+        let (base, kept) = log_of(&self.nodes[node].disks.0.remains(), shard);
         index <= base || kept.get(&index).is_some_and(|entry| entry.term == term)
-    }
-
-    /// A client is told of a timestamp.
-    pub(super) fn watch_told(&mut self, at: Timestamp) {
-        if !self.watches() || self.options.deceives() {
-            return;
-        }
-        if self.options.timebase != Timebase::Cluster && at.nanos >= self.now() {
-            return self.fail(format!("I3: a client is told of {at} at {}", self.now()));
-        }
-        // Whoever looks at the time from now on does not find it below.
-        for (member, node) in self.members.iter().zip(&self.nodes) {
-            let reading = node.clock.reading();
-            if reading.health == Health::Good && node.life.is_some() && reading.interval.latest < at.nanos {
-                let late = at.nanos - reading.interval.latest;
-                return self
-                    .fail(format!("I3: a client is told of {at}, and at {member} it is surely {late} ns before"));
-            }
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! Shards that become two, at a key that somebody has written, whatever else happens.
 
-use super::{Event, MS, S, World};
-use crate::member;
+use super::{Event, MS, Own, S, World};
+use crate::life;
+use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, Machine, Role, ShardId};
 use meridian_mvcc::Key;
 use meridian_systems::spanner::Message;
@@ -14,13 +15,13 @@ const WITHIN: u64 = 12 * S;
 /// Nobody asks as this coordinator but the world.
 const NOBODY: u64 = u64::MAX - 1;
 
-impl World {
+impl World<Spanner> {
     /// Decides how often shards are to be split, and when.
     pub(super) fn plan_splits(&mut self) {
         let splits = self.options.splits.unwrap_or_else(|| self.rng.random_range(0..4));
         for number in 1..=splits {
             let after = self.rng.random_range(0..WITHIN);
-            self.push(after, None, Event::Split(number));
+            self.push(after, None, Event::Of(Own::Split(number)));
         }
     }
 
@@ -31,7 +32,7 @@ impl World {
         if shards > wanted as usize || !self.open {
             return;
         }
-        self.push(3 * S, None, Event::Split(wanted));
+        self.push(3 * S, None, Event::Of(Own::Split(wanted)));
         // A number is given out once, whatever becomes of it.
         self.shards_born += 1;
         let shard = ShardId(self.shards_born);
@@ -57,7 +58,7 @@ impl World {
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
         let request = Request::plain(transaction, age, u64::from(shard.0), Ask::Split { at: key, shard });
         let from =
-            Address { incarnation: Incarnation(0), role: Role::Coordinator(NOBODY), ..member::address(me, parent) };
+            Address { incarnation: Incarnation(0), role: Role::Coordinator(NOBODY), ..life::address(me, parent) };
         self.step(node, parent, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
     }
 
@@ -74,7 +75,7 @@ impl World {
         }
         let Some(life) = &mut self.nodes[node].life else { return };
         if life.members.values().any(|member| member.space.expects()) {
-            self.push(100 * MS, whom, Event::Bear); // No room: later.
+            self.push(100 * MS, whom, Event::Of(Own::Bear)); // No room: later.
         }
         self.bear_children(node);
     }

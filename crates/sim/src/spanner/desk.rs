@@ -1,12 +1,16 @@
 //! A node as the coordinators on it see it: what they ask for is left on a desk, and the world takes it from there.
 
 use crate::clock::NodeClock;
+use crate::life::address;
+use crate::recipe::{self, Wish};
 use futures::channel::oneshot;
+use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
 use meridian_placement::Routes;
 use meridian_store::Space;
+use meridian_systems::spanner::Message;
 use meridian_txn::Age;
 use meridian_txn::locking::{
     Ask, DOUBTED_FOR_NS, Heard, Leaderships, Readable, Reply, Request, Seat, Site, TransactionId,
@@ -19,14 +23,6 @@ use std::sync::Arc;
 pub type Key = (u64, u64);
 
 const CHUNK_BYTES: usize = 1 << 16;
-
-/// What coordinators want of the world.
-pub enum Wish {
-    /// Say this to a shard's member.
-    Ask(Seat, Box<Request>),
-    /// Let go of who waits here when the boot clock shows this.
-    Alarm(u64, Key),
-}
 
 struct Waiting {
     sender: oneshot::Sender<Heard>,
@@ -46,7 +42,7 @@ struct State {
     spaces: BTreeMap<ShardId, Arc<Space>>,
     reached: BTreeSet<NodeId>,
     waiting: BTreeMap<Key, Waiting>,
-    wishes: Vec<Wish>,
+    wishes: Vec<Wish<Key, Message>>,
     holding: BTreeMap<(u64, Seat), (TransactionId, Age)>,
     read_alone: BTreeMap<ShardId, u64>,
     /// What a session found when it read here by itself.
@@ -107,28 +103,19 @@ impl Desk {
         }
     }
 
-    pub fn wishes(&self) -> Vec<Wish> {
-        std::mem::take(&mut self.state.lock().wishes)
-    }
-
     /// Says to leaders that idle sessions live on.
     pub fn keep_alive(&self) {
         let mut state = self.state.lock();
         let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
         for ((_, seat), (transaction, age)) in holding {
             let request = Request::plain(transaction, age, 0, Ask::KeepAlive);
-            state.wishes.push(Wish::Ask(seat, Box::new(request)));
+            state.wishes.push(self.says(seat, request));
         }
     }
 
     /// How many transactions have read here by themselves since this was last asked.
     pub fn read_alone(&self) -> BTreeMap<ShardId, u64> {
         std::mem::take(&mut self.state.lock().read_alone)
-    }
-
-    /// What sessions have read here by themselves since this was last asked.
-    pub fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)> {
-        std::mem::take(&mut self.state.lock().reads)
     }
 
     fn note(&self, shard: ShardId, range: KeyRange, at: Timestamp) {
@@ -142,11 +129,6 @@ impl Desk {
     /// The slot of a shard.
     pub fn readable(&self, shard: ShardId) -> Readable {
         self.state.lock().readable.get(&shard).copied().unwrap_or_default()
-    }
-
-    /// What is damaged here, if a session has found out.
-    pub fn damage(&self) -> Option<StoreError> {
-        self.state.lock().damage.clone()
     }
 
     fn heed<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
@@ -171,31 +153,8 @@ impl Desk {
         state.leaderships.learn(seat, term);
     }
 
-    pub fn set_disk_full(&self, full: bool) {
-        self.state.lock().disk_full = full;
-    }
-
-    /// These nodes can be spoken to; who waits for another hears nothing.
-    pub fn set_reached(&self, reached: BTreeSet<NodeId>) {
-        let mut state = self.state.lock();
-        state.waiting.retain(|_, waiting| reached.contains(&waiting.node));
-        state.reached = reached;
-    }
-
-    /// The connection to a node broke: who waits for it hears nothing.
-    pub fn lose(&self, node: NodeId) {
-        self.state.lock().waiting.retain(|_, waiting| waiting.node != node);
-    }
-
-    /// The node ends.
-    pub fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.waiting.clear();
-    }
-
     /// An answer for one of its coordinators.
-    pub fn hear(&self, number: u64, reply: Reply) {
+    fn hear_reply(&self, number: u64, reply: Reply) {
         if let Reply::Wounded { why } = reply {
             let mut state = self.state.lock();
             let of_attempt: Vec<Key> =
@@ -215,18 +174,17 @@ impl Desk {
         self.answer((number, id), Heard::Reply(reply));
     }
 
+    /// What one of its coordinators says to a shard's member.
+    fn says(&self, seat: Seat, request: Request) -> Wish<Key, Message> {
+        let role = Role::Coordinator(request.transaction.number);
+        let from = Address { incarnation: self.incarnation, role, ..address(self.me, seat.shard) };
+        Wish::Say { from, to: address(seat.node, seat.shard), message: Box::new(Message::Ask(request)) }
+    }
+
     pub fn answer(&self, key: Key, heard: Heard) {
         let waiting = self.state.lock().waiting.remove(&key);
         if let Some(waiting) = waiting {
             let _ = waiting.sender.send(heard); // A session that is gone does not mind.
-        }
-    }
-
-    /// Its time is up.
-    pub fn alarm(&self, key: Key) {
-        let waiting = self.state.lock().waiting.remove(&key);
-        if let Some(waiting) = waiting.filter(|waiting| waiting.waits) {
-            let _ = waiting.sender.send(Heard::Waits);
         }
     }
 
@@ -238,6 +196,63 @@ impl Desk {
             state.wishes.push(Wish::Alarm(until, key));
         }
         receiver
+    }
+}
+
+impl recipe::Desk for Desk {
+    type Key = Key;
+    type Message = Message;
+
+    fn wishes(&self) -> Vec<Wish<Key, Message>> {
+        std::mem::take(&mut self.state.lock().wishes)
+    }
+
+    fn hear(&self, _: NodeId, session: u64, message: Message) -> Option<Message> {
+        match message {
+            Message::Answer(reply) => self.hear_reply(session, reply),
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn alarm(&self, key: Key) {
+        let waiting = self.state.lock().waiting.remove(&key);
+        if let Some(waiting) = waiting.filter(|waiting| waiting.waits) {
+            let _ = waiting.sender.send(Heard::Waits);
+        }
+    }
+
+    fn set_reached(&self, reached: BTreeSet<NodeId>) {
+        let mut state = self.state.lock();
+        state.waiting.retain(|_, waiting| reached.contains(&waiting.node));
+        state.reached = reached;
+    }
+
+    fn lose(&self, node: NodeId) {
+        self.state.lock().waiting.retain(|_, waiting| waiting.node != node);
+    }
+
+    fn set_disk_full(&self, full: bool) {
+        self.state.lock().disk_full = full;
+    }
+
+    fn damage(&self) -> Option<StoreError> {
+        self.state.lock().damage.clone()
+    }
+
+    fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)> {
+        std::mem::take(&mut self.state.lock().reads)
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.waiting.clear();
+    }
+
+    fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
+        let site = Handle(Arc::clone(self));
+        Box::pin(async move { site.pause(site.now().boot_ns + for_ns).await })
     }
 }
 
@@ -368,7 +383,7 @@ impl Site for Handle {
     fn tell(&self, seat: Seat, request: Request) {
         let mut state = self.0.state.lock();
         if !state.closed {
-            state.wishes.push(Wish::Ask(seat, Box::new(request)));
+            state.wishes.push(self.0.says(seat, request));
         }
     }
 

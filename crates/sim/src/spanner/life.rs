@@ -1,45 +1,29 @@
-//! One life of a node: replicas of the spanner recipe, one for each shard, on a real log and a real store, both on disks that fail.
+//! A life of a node in the spanner recipe: members of groups, whose logs are in the node's, and shards that are born, copied and left.
 
+use super::Spanner;
+use super::desk::{Desk, Handle};
 use crate::Defect;
 use crate::clock::NodeClock;
-use crate::site::{Desk, Handle};
-use bytes::Bytes;
+use crate::journal::{DATABASE, Journal, Records};
+use crate::life::{self, SETTLE_BYTES, Unfit, full};
 use meridian_clock::Timestamp;
-use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
-use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Outbox, Position, ShardId};
+use meridian_log::MemoryDisk;
+use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
 use meridian_mvcc::{Key, KeyRange, Store, StoreError, StoredVersion, Value, local};
 use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
-use meridian_sql::Engine;
-use meridian_store::{Extent, Left, RedbStore, Space};
+use meridian_store::{Extent, Left, Space};
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows, Timer};
+use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const DATABASE: u32 = 1;
 const MS: u64 = 1_000_000;
-/// Small, so that segments are sealed, freed and used again within a run.
-const SEGMENT_BYTES: u64 = 32 << 10;
-const CACHE_BYTES: usize = 1 << 20;
-const SETTLE_BYTES: usize = 8 << 10;
 
-/// A shard's member at a node.
-pub fn address(node: NodeId, shard: ShardId) -> Address {
-    Address::replica(node, DatabaseId(DATABASE), shard)
-}
-
-fn key(shard: ShardId) -> MachineKey {
-    MachineKey { database: DATABASE, shard: shard.0 }
-}
-
-/// What was written to the log means, once it is durable.
-enum Then {
-    Tell(ShardId, Position),
-    Release(ShardId, Lsn),
-}
+pub type Life = life::Life<Spanner>;
+pub type Member = life::Member<Replica>;
 
 /// How patient a member is.
 pub struct Timing {
@@ -58,54 +42,12 @@ pub struct Copy {
 
 /// What would be found of a shard's log: the entry before the first, and the entries.
 pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entry>) {
-    let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: false };
-    let Ok((_, recovered)) = Log::open(Arc::new(disk.clone()), options) else { return Default::default() };
-    let of_shard = recovered.records.iter().filter(|(owner, _, _)| *owner == key(shard));
-    let records = of_shard.filter_map(|(_, _, bytes)| envelope::read::<Vec<Record>>(Kind::Spanner, bytes).ok());
+    let Ok((_, recovered)) = Journal::open(disk, false) else { return Default::default() };
+    let of_shard = recovered.get(&shard).into_iter().flatten();
+    let records = of_shard.filter_map(|bytes| envelope::read::<Vec<Record>>(Kind::Spanner, bytes).ok());
     let restored = Restored { records: records.flatten().collect(), ..Restored::default() };
     let (base, kept) = restored.log();
     (base.0, kept)
-}
-
-/// Why a node cannot go on.
-#[derive(Debug)]
-pub enum Unfit {
-    /// What its disks hold is not what was written to them.
-    Damaged(String),
-    /// There is no room for what it needs.
-    Full,
-    /// Its code is wrong.
-    Wrong(String),
-}
-
-impl From<LogError> for Unfit {
-    fn from(error: LogError) -> Unfit {
-        match error {
-            LogError::Damaged { .. } => Unfit::Damaged(error.to_string()),
-            LogError::Full { .. } => Unfit::Full,
-            _ => Unfit::Wrong(error.to_string()),
-        }
-    }
-}
-
-impl From<StoreError> for Unfit {
-    fn from(error: StoreError) -> Unfit {
-        match error {
-            StoreError::Damaged { .. } => Unfit::Damaged(error.to_string()),
-            StoreError::Full { .. } => Unfit::Full,
-            _ => Unfit::Wrong(error.to_string()),
-        }
-    }
-}
-
-/// A shard's member in one life of a node.
-pub struct Member {
-    pub replica: Replica,
-    pub out: Outbox<Replica>,
-    pub timers: BTreeMap<Timer, u64>,
-    pub space: Arc<Space>,
-    /// Agreed, and kept from readers by a planted defect.
-    pub late: Vec<(Timestamp, Vec<meridian_mvcc::Write>, Index, Term)>,
 }
 
 /// What members of one life have in common.
@@ -118,26 +60,14 @@ struct Birth {
     clock: Arc<NodeClock>,
 }
 
-pub struct Life {
-    pub incarnation: Incarnation,
-    pub members: BTreeMap<ShardId, Member>,
-    pub desk: Arc<Desk>,
-    pub gateway: Arc<Gateway<Handle>>,
-    /// For clients that speak SQL.
-    pub engine: Arc<Engine>,
+/// What lives have besides members.
+pub struct Own {
     birth: Birth,
     /// What the log has of shards that have no member yet.
-    records: BTreeMap<ShardId, Vec<Bytes>>,
-    store: Arc<RedbStore>,
-    log: Log,
-    queue: VecDeque<(ShardId, Bytes, Option<Position>)>,
-    writing: Vec<Then>,
-    /// Shards that are no more here: the log need not keep what it has of them.
-    forgotten: Vec<ShardId>,
-    /// The spaces of some of them: what was split off just before is born yet.
+    records: Records,
+    /// The spaces of some of those that are no more here: what was split off just before is born yet.
     left: Vec<Arc<Space>>,
     invitations: Invitations,
-    pub syncing: bool,
 }
 
 /// What the store has of a shard beside its versions.
@@ -158,37 +88,17 @@ impl Life {
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<Life, Unfit> {
-        let store = Arc::new(RedbStore::open(&disks.1, CACHE_BYTES)?);
-        let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed: admitted };
-        let (log, recovered) = Log::open(Arc::new(disks.0.clone()), options)?;
-        let mut records: BTreeMap<ShardId, Vec<Bytes>> = BTreeMap::new();
-        for (key, _, bytes) in recovered.records {
-            records.entry(ShardId(key.shard)).or_default().push(bytes);
-        }
         let desk = Arc::new(Desk::new(Arc::clone(clock), me, incarnation, nodes.to_vec()));
-        let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk))));
-        let mut life = Life {
-            incarnation,
-            members: BTreeMap::new(),
-            engine: Arc::new(Engine::new("lab", Arc::clone(&gateway) as Arc<dyn Database>)),
-            gateway,
-            desk,
-            birth: Birth { me, nodes: nodes.to_vec(), seed, timing, defect, clock: Arc::clone(clock) },
-            records,
-            store,
-            log,
-            queue: VecDeque::new(),
-            writing: Vec::new(),
-            forgotten: Vec::new(),
-            left: Vec::new(),
-            invitations: Invitations::default(),
-            syncing: false,
-        };
+        let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk)))) as Arc<dyn Database>;
+        let birth = Birth { me, nodes: nodes.to_vec(), seed, timing, defect, clock: Arc::clone(clock) };
+        let own = Own { birth, records: Records::new(), left: Vec::new(), invitations: Invitations::default() };
+        let (mut life, records) = Life::dawn(incarnation, (desk, gateway), own, admitted, disks)?;
+        life.own.records = records;
         if !placed {
             life.bear(FIRST_SHARD, KeyRange::all(), Origin::Placed(Box::new(life.all_nodes())), false)?;
         }
         // Those whose parents are not here.
-        for shard in life.records.keys().copied().collect::<Vec<_>>() {
+        for shard in life.own.records.keys().copied().collect::<Vec<_>>() {
             life.bear(shard, keys_untold(shard), Origin::Remembered, false)?;
         }
         Ok(life)
@@ -199,9 +109,9 @@ impl Life {
         if self.members.contains_key(&shard) {
             return Ok(());
         }
-        let birth = &self.birth;
+        let birth = &self.own.birth;
         let mut records: Vec<Record> = Vec::new();
-        for bytes in self.records.get(&shard).into_iter().flatten() {
+        for bytes in self.own.records.get(&shard).into_iter().flatten() {
             records.extend(envelope::read::<Vec<Record>>(Kind::Spanner, bytes).map_err(Unfit::Wrong)?);
         }
         match birth.defect {
@@ -221,8 +131,8 @@ impl Life {
         let left = space.left()?;
         let Some(origin) = origin.begins(birth.me, removed, &restored, &kept) else {
             // What it voted and promised is not forgotten: its parent's copy may yet say that it was born.
-            if Origin::has_ended(birth.me, removed, &kept) && self.records.remove(&shard).is_some() {
-                self.forgotten.push(shard);
+            if Origin::has_ended(birth.me, removed, &kept) && self.own.records.remove(&shard).is_some() {
+                self.journal.forget(shard);
             }
             return self.bear_left(left);
         };
@@ -244,9 +154,9 @@ impl Life {
         let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
         self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
-        self.records.remove(&shard);
+        self.own.records.remove(&shard);
         let children = space.children()?;
-        let member = Member { replica, out, timers: BTreeMap::new(), space, late: Vec::new() };
+        let member = Member::new(replica, out, space);
         self.members.insert(shard, member);
         self.bear_left(left)?;
         children.into_iter().try_for_each(|(child, bounds)| self.bear_child(shard, ShardId(child), bounds, false))
@@ -274,7 +184,7 @@ impl Life {
     }
 
     fn all_nodes(&self) -> Membership {
-        Membership::at_birth(Roster::voters(self.birth.nodes.iter().copied()))
+        Membership::at_birth(Roster::voters(self.own.birth.nodes.iter().copied()))
     }
 
     /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
@@ -284,20 +194,20 @@ impl Life {
         if self.members.contains_key(&shard) || removed.is_some_and(|removed| removed >= since.0) {
             return Ok(false);
         }
-        if !self.invitations.heeds(shard, since) {
+        if !self.own.invitations.heeds(shard, since) {
             return Ok(false);
         }
         let expects = |member: &Member| member.replica.expects(shard) || member.space.expects_child(shard.0);
         if since == Index(0) && self.members.values().any(expects) {
             return Ok(false); // With it come the rows that it began with.
         }
-        if self.records.contains_key(&shard) {
+        if self.own.records.contains_key(&shard) {
             if since == Index(0) {
                 return Ok(false); // It has been one since the shard's birth, of which it will read in its parent's log.
             }
             // What the log has is of an earlier stay, which has ended.
-            self.records.remove(&shard);
-            self.forgotten.push(shard);
+            self.own.records.remove(&shard);
+            self.journal.forget(shard);
         }
         self.bear(shard, keys_untold(shard), Origin::Invited(stay), false)?;
         Ok(true)
@@ -308,11 +218,9 @@ impl Life {
         let Some(member) = self.members.get(&shard) else { return Ok(()) };
         member.space.leave(since.0, |child| Origin::keep(member.replica.members_at_birth(ShardId(child))))?;
         let left = self.members.remove(&shard).map(|member| member.space);
-        self.left.extend(left);
+        self.own.left.extend(left);
         self.desk.forget(shard);
-        self.writing.retain(|then| !matches!(then, Then::Tell(of, _) if *of == shard));
-        self.queue.retain(|(of, _, _)| *of != shard);
-        self.forgotten.push(shard);
+        self.journal.leave(shard);
         Ok(())
     }
 
@@ -327,70 +235,10 @@ impl Life {
         for (parent, child, bounds, eager) in born {
             self.bear_child(parent, child, bounds, eager)?;
         }
-        for space in std::mem::take(&mut self.left) {
+        for space in std::mem::take(&mut self.own.left) {
             self.bear_left(space.left()?)?;
         }
         Ok(self.members.keys().copied().filter(|shard| !before.contains(shard)).collect())
-    }
-
-    pub fn persist(&mut self, shard: ShardId, position: Position, record: Record) {
-        self.queue.push_back((shard, envelope::write(Kind::Spanner, &vec![record]).into(), Some(position)));
-    }
-
-    /// True if there is anything to write.
-    pub fn wants_to_write(&self) -> bool {
-        !self.syncing && !self.queue.is_empty()
-    }
-
-    /// Writes what is queued, not yet durably. False while there is no room.
-    pub fn write(&mut self) -> Result<bool, LogError> {
-        for shard in std::mem::take(&mut self.forgotten) {
-            self.log.release(key(shard), self.log.next_lsn())?;
-        }
-        for (shard, bytes, position) in self.queue.drain(..) {
-            let lsn = self.log.append(key(shard), bytes);
-            let then = position.map_or(Then::Release(shard, lsn), |position| Then::Tell(shard, position));
-            self.writing.push(then);
-        }
-        match self.log.write() {
-            Ok(()) => Ok(true),
-            Err(LogError::Full { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Makes it durable; the newest positions that are.
-    pub fn sync(&mut self, really: bool) -> Result<BTreeMap<ShardId, Position>, LogError> {
-        if really {
-            self.log.sync()?;
-        }
-        let mut through = BTreeMap::new();
-        for then in std::mem::take(&mut self.writing) {
-            match then {
-                Then::Tell(shard, position) => drop(through.insert(shard, position)),
-                Then::Release(shard, lsn) => self.log.release(key(shard), lsn)?,
-            }
-        }
-        Ok(through)
-    }
-
-    /// Ends in order: what was asked for is written, and the log sealed.
-    pub fn end(self) {
-        let Life { mut log, queue, .. } = self;
-        for (shard, bytes, _) in queue {
-            log.append(key(shard), bytes);
-        }
-        let _ = log.close(); // A full or failing disk: then it is as if the power had failed.
-    }
-
-    /// Whether one of its members leads.
-    pub fn leads(&self) -> bool {
-        self.members.values().any(|member| member.replica.is_serving())
-    }
-
-    /// How far the open segment of the log is beyond doubt.
-    pub fn vouched(&self) -> Option<(String, u64)> {
-        self.log.vouched()
     }
 
     /// Moves versions from memory to the store, removes old ones, and lets the log go.
@@ -427,7 +275,7 @@ impl Life {
                 group.compact(Index(applied));
                 group.checkpoint()
             });
-            self.queue.push_back((shard, envelope::write(Kind::Spanner, &records).into(), None));
+            self.journal.checkpoint(shard, envelope::write(Kind::Spanner, &records).into());
         }
         Ok(())
     }
@@ -479,14 +327,5 @@ impl Life {
         let (index, term, kept) = (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
         member.replica.snapshot_installed(now, index, term, kept, &mut member.out);
         Ok(())
-    }
-}
-
-/// Whether there was no room: then it is tried again.
-pub fn full(result: Result<(), StoreError>) -> Result<bool, StoreError> {
-    match result {
-        Ok(()) => Ok(false),
-        Err(StoreError::Full { .. }) => Ok(true),
-        Err(error) => Err(error),
     }
 }

@@ -2,6 +2,8 @@
 
 use super::{Event, MS, S, Whom, World};
 use crate::client;
+use crate::spanner::Spanner;
+use crate::spanner::desk::Handle;
 use crate::workload::{Plan, Scope, Step};
 use crate::{Defect, Faults, Options};
 use meridian_clock::Timestamp;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 const ONE: u64 = 20 * MS;
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
-impl World {
+impl World<Spanner> {
     /// What each kind of transaction waits for, in message delays.
     pub fn delays() -> Vec<(&'static str, u64)> {
         let mut found = Self::delays_of_keys();
@@ -26,7 +28,7 @@ impl World {
     }
 
     /// Three nodes that have met, of which the first leads.
-    pub(super) fn three(defect: Option<Defect>) -> World {
+    pub(super) fn three(defect: Option<Defect>) -> World<Spanner> {
         let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), ..Options::new(1) };
         let mut world = World::new(Options { defect, ..quiet });
         world.network.even(ONE);
@@ -67,7 +69,7 @@ impl World {
     /// Runs prepared statements one after the other in a session at a node, and says what the last one waited for.
     fn asks(&mut self, node: usize, statements: Vec<&'static str>) -> u64 {
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
-        let (engine, desk) = (Arc::clone(&life.engine), life.gateway.site().clone());
+        let (engine, desk) = (Arc::clone(&life.engine), Handle(Arc::clone(&life.desk)));
         let took = Arc::new(Mutex::new(0));
         let there = Arc::clone(&took);
         self.clients[0].node = node;
@@ -143,7 +145,7 @@ impl World {
     fn takes_with(&mut self, node: usize, mode: Mode, steps: Vec<Step>, scope: Scope) -> u64 {
         let plan = Plan { mode, steps, mark: None, rows: 10, scope, alone: false, schema: None, dawdles_ns: None };
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
-        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
+        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
         let (seen, began) = (Arc::default(), self.now());
         let there = &mut self.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) = (node, mode, None, began, Arc::clone(&seen));
@@ -164,7 +166,7 @@ impl World {
         let transaction = TransactionId { node: 1, incarnation: 1, number };
         let ask = Ask::Split { at: key.into(), shard: ShardId(1) };
         let request = Request::plain(transaction, Age { began_ns: 0, node: 1, number }, 1, ask);
-        let from = crate::member::address(self.members[node], shard);
+        let from = crate::life::address(self.members[node], shard);
         self.step(node, shard, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
         self.until(3 * S, |_| false);
     }

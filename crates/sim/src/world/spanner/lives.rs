@@ -3,7 +3,9 @@
 use super::{MS, S, World};
 use crate::Defect;
 use crate::client;
-use crate::member::address;
+use crate::life::address;
+use crate::spanner::Spanner;
+use crate::spanner::desk::Handle;
 use crate::workload::{Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Value};
@@ -14,7 +16,7 @@ use meridian_txn::locking::{Footing, Reply, Site};
 use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
-impl World {
+impl World<Spanner> {
     /// What a session of the next life reads of a key that is 2, when an answer comes that the life before has asked for, of another key, which is 1.
     pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
         let mut world = World::three(defect);
@@ -26,8 +28,8 @@ impl World {
         world.crash(node, MS);
         world.until(5 * S, |_| false);
         let life = world.nodes[node].life.as_ref()?;
-        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
-        let number = desk.new_number() + 1;
+        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
+        let number = Handle(Arc::clone(&desk)).new_number() + 1;
         let (mode, steps) = (Mode::ReadOnly(ReadAt::Now), vec![Step::Read("rb".to_owned(), Lock::Shared)]);
         let plan =
             Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None };

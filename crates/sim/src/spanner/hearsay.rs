@@ -1,7 +1,8 @@
 //! Situations, played: what a copy of a shard tells of those that were split off from it, to members who have nothing of them, and to one who has it all.
 
+use super::life::{Copy, Life, Timing};
 use crate::clock::{NodeClock, TrueTime};
-use crate::member::{Copy, Life, Timing, address};
+use crate::life::address;
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::planted::{Rule, plant};

@@ -3,8 +3,9 @@
 //! 1. Whoever may be lost for good (`injuries`) is never needed: where members move, at most one node is injured, and at least three of five vote.
 //! 2. Who asks for other members asks once: whoever leads goes on with what the log says.
 
-use super::{Event, MS, S, World};
-use crate::member::{self, Unfit};
+use super::{Event, MS, Own, S, World};
+use crate::life::{self, Unfit};
+use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;
 use meridian_systems::spanner::Message;
@@ -17,7 +18,7 @@ const WITHIN: u64 = 15 * S;
 /// Nobody asks as this coordinator but the world.
 const NOBODY: u64 = u64::MAX - 2;
 
-impl World {
+impl World<Spanner> {
     /// Decides how often members are to change, and when.
     pub(super) fn plan_moves(&mut self) {
         let drawn = if self.movers.random_bool(0.3) { self.movers.random_range(1..8) } else { 0 };
@@ -25,14 +26,8 @@ impl World {
         self.moves = moves > 0;
         for _ in 0..moves {
             let after = self.movers.random_range(0..WITHIN);
-            self.push(after, None, Event::Move);
+            self.push(after, None, Event::Of(Own::Move));
         }
-    }
-
-    /// How many nodes may be injured: with any more of them the rest would be too few.
-    pub(super) fn may_be_injured(&self) -> usize {
-        let all = (self.nodes.len() - 1) / 2;
-        if self.moves { all.saturating_sub(1) } else { all }
     }
 
     /// Asks for other members of some shard, wherever it is led now.
@@ -44,7 +39,7 @@ impl World {
             leaders.extend(led.map(|(shard, _)| (node, *shard)));
         }
         if leaders.is_empty() || !self.open {
-            return self.push(S, None, Event::Move);
+            return self.push(S, None, Event::Of(Own::Move));
         }
         let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
         let ask = self.some_members();
@@ -55,7 +50,7 @@ impl World {
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
         let request = Request::plain(transaction, age, id, ask);
         let role = Role::Coordinator(NOBODY);
-        let from = Address { incarnation: Incarnation(0), role, ..member::address(me, shard) };
+        let from = Address { incarnation: Incarnation(0), role, ..life::address(me, shard) };
         self.deliver(node, from, shard, Message::Ask(request));
     }
 
@@ -96,14 +91,14 @@ impl World {
     pub(super) fn remove(&mut self, node: usize, shard: ShardId, index: Index) {
         let whom = self.whom(node);
         let Some(life) = &mut self.nodes[node].life else { return };
-        match member::full(life.remove(shard, index)) {
+        match life::full(life.remove(shard, index)) {
             Ok(false) => {
                 *self.changed.entry("member removed").or_default() += 1;
                 self.tell(|| format!("{} is no member of shard {} since {index}", self.members[node], shard.0));
                 self.bear_children(node);
                 self.write(node);
             }
-            Ok(true) => self.push(100 * MS, whom, Event::Removed { shard, index }),
+            Ok(true) => self.push(100 * MS, whom, Event::Of(Own::Removed { shard, index })),
             Err(error) => self.unfit(node, "leave a shard", error.into()),
         }
     }

@@ -4,12 +4,13 @@
 use super::{S, World};
 use crate::Defect;
 use crate::client;
+use crate::spanner::Spanner;
 use crate::workload::{Plan, Scope, Step};
 use meridian_history::{Op, Value};
 use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
-impl World {
+impl World<Spanner> {
     /// What that session reads of a key that was 1 when its node fell asleep, and is 2 since.
     pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
         let mut world = World::three(defect);
@@ -24,7 +25,7 @@ impl World {
         let plan =
             Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None };
         let life = world.nodes[asleep].life.as_ref()?;
-        let (gateway, desk) = (Arc::clone(&life.gateway), life.gateway.site().clone());
+        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
         let (seen, began) = (Arc::default(), world.now());
         let there = &mut world.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) = (asleep, mode, None, began, Arc::clone(&seen));

@@ -1,0 +1,123 @@
+//! One life of a node: a replica for each shard, on a real log and a real store, both on disks that fail, and sessions.
+
+use crate::journal::{DATABASE, Journal, Records};
+use crate::recipe::Recipe;
+use meridian_clock::Timestamp;
+use meridian_log::{LogError, MemoryDisk};
+use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId};
+use meridian_mvcc::{StoreError, Write};
+use meridian_sql::Engine;
+use meridian_store::{RedbStore, Space};
+use meridian_txn::Database;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const CACHE_BYTES: usize = 1 << 20;
+/// What is moved to the store at once.
+pub const SETTLE_BYTES: usize = 8 << 10;
+
+/// A shard's replica at a node.
+pub fn address(node: NodeId, shard: ShardId) -> Address {
+    Address::replica(node, DatabaseId(DATABASE), shard)
+}
+
+/// Why a node cannot go on.
+#[derive(Debug)]
+pub enum Unfit {
+    /// What its disks hold is not what was written to them.
+    Damaged(String),
+    /// There is no room for what it needs.
+    Full,
+    /// Its code is wrong.
+    Wrong(String),
+}
+
+impl From<LogError> for Unfit {
+    fn from(error: LogError) -> Unfit {
+        match error {
+            LogError::Damaged { .. } => Unfit::Damaged(error.to_string()),
+            LogError::Full { .. } => Unfit::Full,
+            _ => Unfit::Wrong(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Unfit {
+    fn from(error: StoreError) -> Unfit {
+        match error {
+            StoreError::Damaged { .. } => Unfit::Damaged(error.to_string()),
+            StoreError::Full { .. } => Unfit::Full,
+            _ => Unfit::Wrong(error.to_string()),
+        }
+    }
+}
+
+/// Versions of one commit, and its place among what is installed.
+pub struct Install {
+    pub at: Timestamp,
+    pub writes: Vec<Write>,
+    pub position: u64,
+    pub term: u64,
+}
+
+/// A shard's replica in one life of a node.
+pub struct Member<M: Machine> {
+    pub replica: M,
+    pub out: Outbox<M>,
+    pub timers: BTreeMap<M::Timer, u64>,
+    pub space: Arc<Space>,
+    /// Agreed, and kept from readers by a planted defect.
+    pub late: Vec<Install>,
+}
+
+impl<M: Machine> Member<M> {
+    pub fn new(replica: M, out: Outbox<M>, space: Arc<Space>) -> Self {
+        Member { replica, out, timers: BTreeMap::new(), space, late: Vec::new() }
+    }
+
+    /// Makes what was kept from readers readable.
+    pub fn install_late(&mut self) {
+        for Install { at, writes, position, term } in std::mem::take(&mut self.late) {
+            self.space.install(at, &writes, position, term);
+        }
+    }
+}
+
+pub struct Life<R: Recipe> {
+    pub incarnation: Incarnation,
+    pub members: BTreeMap<ShardId, Member<R::Replica>>,
+    pub desk: Arc<R::Desk>,
+    pub gateway: Arc<dyn Database>,
+    /// For clients that speak SQL.
+    pub engine: Arc<Engine>,
+    pub journal: Journal,
+    pub store: Arc<RedbStore>,
+    /// What only this recipe's lives have.
+    pub own: R::Own,
+}
+
+impl<R: Recipe> Life<R> {
+    /// A life in which nobody lives yet, and what the log has of those who did.
+    pub fn dawn(
+        incarnation: Incarnation,
+        (desk, gateway): (Arc<R::Desk>, Arc<dyn Database>),
+        own: R::Own,
+        admitted: bool,
+        disks: &(MemoryDisk, MemoryDisk),
+    ) -> Result<(Life<R>, Records), Unfit> {
+        let store = Arc::new(RedbStore::open(&disks.1, CACHE_BYTES)?);
+        let (journal, records) = Journal::open(&disks.0, admitted)?;
+        let engine = Arc::new(Engine::new("lab", Arc::clone(&gateway)));
+        let life = Life { incarnation, members: BTreeMap::new(), desk, gateway, engine, journal, store, own };
+        Ok((life, records))
+    }
+}
+
+/// Whether there was no room: then it is tried again.
+pub fn full(result: Result<(), StoreError>) -> Result<bool, StoreError> {
+    match result {
+        Ok(()) => Ok(false),
+        Err(StoreError::Full { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,126 @@
+//! What the world has to know of a recipe to carry it, and nothing else of it.
+//!
+//! ```text
+//!   the world                                                      a recipe
+//!   a node boots ────────────────── begin ────────────────────────▶ a life: replicas from what the disks have, a desk, a gateway
+//!   frames, timers, syncs ───────── the replicas' own steps ───────▶ effects ── act: what only such replicas ask for
+//!   a session is polled ─────────── wishes of its desk ────────────▶ frames and alarms
+//!   what else happens to it ─────── happen ◀─────── its own events
+//!   everybody went home ─────────── is_at_rest, holds ─────────────▶ whether something is left, and what copies have to hold
+//! ```
+//!
+//! Faults, disks, clocks, the network, clients and judges are the world's, and know none.
+
+use crate::life::{Life, Member, Unfit};
+use crate::world::World;
+use futures::future::BoxFuture;
+use meridian_clock::Timestamp;
+use meridian_machine::{Address, Machine, NodeId, Role, ShardId};
+use meridian_mvcc::{KeyRange, StoreError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What replicas of a recipe say.
+pub type MessageOf<R> = <<R as Recipe>::Replica as Machine>::Message;
+/// What they wait for.
+pub type TimerOf<R> = <<R as Recipe>::Replica as Machine>::Timer;
+/// What they ask for.
+pub type EffectOf<R> = <<R as Recipe>::Replica as Machine>::Effect;
+/// What is waited for at a desk.
+pub type KeyOf<R> = <<R as Recipe>::Desk as Desk>::Key;
+
+/// What sessions want of the world.
+pub enum Wish<K, M> {
+    /// Say this to a shard's replica.
+    Say { from: Address, to: Address, message: Box<M> },
+    /// Let go of who waits here when the boot clock shows this.
+    Alarm(u64, K),
+}
+
+/// A node as its sessions see it, for one life.
+pub trait Desk: Send + Sync + 'static {
+    /// Who waits.
+    type Key: Copy;
+    /// What is said.
+    type Message;
+
+    /// What sessions have wished for since this was last asked.
+    fn wishes(&self) -> Vec<Wish<Self::Key, Self::Message>>;
+    /// Something is said to a session of this node; what is not for sessions comes back.
+    fn hear(&self, from: NodeId, session: u64, message: Self::Message) -> Option<Self::Message>;
+    /// Its time is up.
+    fn alarm(&self, key: Self::Key);
+    /// These nodes can be spoken to; who waits for another hears nothing.
+    fn set_reached(&self, reached: BTreeSet<NodeId>);
+    /// The connection to a node broke: who waits for it hears nothing.
+    fn lose(&self, node: NodeId);
+    /// There is no room for what would be written.
+    fn set_disk_full(&self, full: bool);
+    /// What is damaged here, if a session has found out.
+    fn damage(&self) -> Option<StoreError>;
+    /// Snapshots that sessions have read here by themselves since this was last asked.
+    fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)>;
+    /// The node ends.
+    fn close(&self);
+    /// A session does nothing for so long.
+    fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()>;
+}
+
+/// A recipe, as the world carries it.
+pub trait Recipe: Sized + 'static {
+    /// A shard's replica.
+    type Replica: Machine<Message: Clone, Timer: Copy>;
+    /// A node as its sessions see it.
+    type Desk: Desk<Message = MessageOf<Self>>;
+    /// What a life has besides what every life has.
+    type Own;
+    /// What happens in no other recipe's world.
+    type Event;
+
+    /// A message as it travels.
+    fn write_frame(from: Address, to: Address, message: &MessageOf<Self>) -> Vec<u8>;
+    /// The inverse.
+    fn read_frame(bytes: &[u8]) -> Result<(Address, Address, MessageOf<Self>), String>;
+    /// A record as the log has it.
+    fn write_record(record: <Self::Replica as Machine>::Record) -> Vec<u8>;
+
+    /// A life begins with what a node's disks have.
+    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life<Self>, Unfit>;
+    /// It has begun.
+    fn born(world: &mut World<Self>, node: usize);
+    /// What happens now and then whatever else does, beside faults, is planned.
+    fn plan(world: &mut World<Self>);
+
+    /// A replica asks for something.
+    fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: EffectOf<Self>);
+    /// A frame has come that is no answer to a session.
+    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: MessageOf<Self>);
+    /// A message is for a replica that is not here.
+    fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: MessageOf<Self>);
+    /// Something of its own happens.
+    fn happen(world: &mut World<Self>, node: usize, event: Self::Event);
+    /// Versions are moved to the store, and the log is let go.
+    fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError>;
+    /// That was done.
+    fn settled(world: &mut World<Self>, node: usize);
+    /// A node is about to end in order.
+    fn abdicate(world: &mut World<Self>, node: usize);
+    /// Whether the others would miss it if it ended now.
+    fn leads(life: &Life<Self>) -> bool;
+
+    /// Whether an effect rests on something that may have lapsed when it is done.
+    fn is_leased(effect: &EffectOf<Self>) -> bool;
+    /// Whether a core has to answer a session for that.
+    fn is_question(event: &Self::Event) -> bool;
+    /// A line about what somebody hears, if a reader wants to know.
+    fn line(me: NodeId, from: NodeId, role: Role, message: &MessageOf<Self>) -> Option<String>;
+
+    /// Everybody went home, and nothing is left to be done: brings about what only the end has.
+    fn conclude(world: &mut World<Self>);
+    /// Whether nothing is left to be done in replicas.
+    fn is_at_rest(world: &World<Self>) -> bool;
+    /// What is left in one.
+    fn what_is_left(member: &Member<Self::Replica>) -> String;
+    /// The keys that a replica holds; none, if it holds no versions.
+    fn holds(member: &Member<Self::Replica>) -> Option<KeyRange>;
+}

@@ -1,0 +1,289 @@
+//! A world of groups that are led: their members, and what is done to them beside faults.
+
+mod copies;
+mod delays;
+mod effects;
+mod lives;
+mod moving;
+mod pausing;
+mod splitting;
+
+use super::{Event, HISTORY, IDLE_AFTER, MS, S, Whom, World, index};
+use crate::life::{Member, Unfit};
+use crate::recipe::Recipe;
+use crate::spanner::Spanner;
+use crate::spanner::desk::{Desk, Key};
+use crate::spanner::life::{self, Copy, Life, Timing};
+use meridian_machine::{Address, NodeId, Role, ShardId};
+use meridian_mvcc::{KeyRange, StoreError};
+use meridian_replication::group::{Index, Record};
+use meridian_systems::envelope::{self, Kind};
+use meridian_systems::spanner::{Effect, Message, Replica, Serve};
+use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
+use std::collections::BTreeSet;
+
+/// What happens to groups alone.
+pub enum Own {
+    /// What is split is settled, and the other shard born.
+    Bear,
+    /// A shard is to be split, until there have been so many splits.
+    Split(u32),
+    /// Somebody wants other members for a shard.
+    Move,
+    /// A node is no member of a shard any more.
+    Removed {
+        shard: ShardId,
+        index: Index,
+    },
+    KeepAlive,
+    Hear(Key, Heard),
+    Serve(ShardId, Box<Serve>),
+    Late(ShardId),
+    CopyOut {
+        shard: ShardId,
+        to: usize,
+        index: Index,
+        witness: bool,
+        tries: u32,
+    },
+    CopyIn {
+        shard: ShardId,
+        from: usize,
+        copy: Option<Copy>,
+        index: Index,
+    },
+    CopyDone {
+        shard: ShardId,
+        to: usize,
+        index: Index,
+    },
+}
+
+impl Recipe for Spanner {
+    type Replica = Replica;
+    type Desk = Desk;
+    type Own = life::Own;
+    type Event = Own;
+
+    fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
+        envelope::write_frame(Kind::Spanner, from, to, message)
+    }
+
+    fn read_frame(bytes: &[u8]) -> Result<(Address, Address, Message), String> {
+        envelope::read_frame(Kind::Spanner, bytes)
+    }
+
+    fn write_record(record: Record) -> Vec<u8> {
+        envelope::write(Kind::Spanner, &vec![record])
+    }
+
+    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
+        let there = &world.nodes[node];
+        Life::begin(
+            world.members[node],
+            there.incarnation,
+            &world.members,
+            (seed, world.timing(), world.options.defect),
+            there.acquaintances.admitted(),
+            world.options.scene.is_some(),
+            &there.clock,
+            &there.disks,
+        )
+    }
+
+    fn born(world: &mut World<Self>, node: usize) {
+        let whom = world.whom(node);
+        world.push(S, whom, Event::Of(Own::KeepAlive));
+    }
+
+    fn plan(world: &mut World<Self>) {
+        world.plan_splits();
+        world.plan_moves();
+    }
+
+    fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
+        world.act(node, shard, effect);
+    }
+
+    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
+        if let Message::Leads(term) = message {
+            let Some(life) = &world.nodes[node].life else { return };
+            return life.desk.set_leadership(Seat { shard, node: from.node }, term.0);
+        }
+        world.invite(node, shard, &message);
+        world.deliver(node, from, shard, message);
+    }
+
+    fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
+        let Message::Ask(Request { id, .. }) = message else { return };
+        let Some(life) = &world.nodes[node].life else { return };
+        let leader = life.desk.elsewhere(shard).map(|node| node.0);
+        world.send(node, shard, 0, None, from, Message::Answer(Reply::NotLeader { id, leader }));
+    }
+
+    fn happen(world: &mut World<Self>, node: usize, event: Own) {
+        match event {
+            Own::Bear => world.bear(node),
+            Own::Split(wanted) => world.split(wanted),
+            Own::Move => world.move_members(),
+            Own::Removed { shard, index } => world.remove(node, shard, index),
+            Own::KeepAlive => world.keep_alive(node),
+            Own::Hear(key, heard) => world.with_desk(node, |desk| desk.answer(key, heard)),
+            Own::Serve(shard, serve) => world.serve(node, shard, *serve),
+            Own::Late(shard) => {
+                if let Some(member) = world.member(node, shard) {
+                    member.install_late();
+                }
+            }
+            Own::CopyOut { shard, to, index, witness, tries } => {
+                world.copy_out(node, shard, to, (index, witness), tries);
+            }
+            Own::CopyIn { shard, from, copy, index } => world.copy_in(node, shard, from, copy, index),
+            Own::CopyDone { shard, to, index } => {
+                let to = world.members[to];
+                world.step(node, shard, |replica, now, out| {
+                    replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
+                });
+            }
+        }
+    }
+
+    fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
+        let Some(life) = &mut world.nodes[node].life else { return Ok(()) };
+        life.settle(now_ns, HISTORY, checkpoint, world.options.defect)
+    }
+
+    fn settled(world: &mut World<Self>, node: usize) {
+        world.bear_children(node);
+    }
+
+    fn abdicate(world: &mut World<Self>, node: usize) {
+        let Some(life) = &world.nodes[node].life else { return };
+        let shards: Vec<_> = life.members.keys().copied().collect();
+        for shard in shards {
+            world.step(node, shard, |replica, now, out| replica.abdicate(now, out));
+        }
+    }
+
+    fn leads(life: &Life) -> bool {
+        life.members.values().any(|member| member.replica.is_serving())
+    }
+
+    fn is_leased(effect: &Effect) -> bool {
+        matches!(effect, Effect::Serve(_))
+    }
+
+    fn is_question(event: &Own) -> bool {
+        matches!(event, Own::Hear(..) | Own::Serve(..))
+    }
+
+    /// What coordinators and leaders say to one another; what members say among themselves is too much for a reader.
+    fn line(me: NodeId, from: NodeId, role: Role, message: &Message) -> Option<String> {
+        match (role, message) {
+            (
+                _,
+                Message::Ask(Request { ask: Ask::KeepAlive, .. })
+                | Message::Group(_)
+                | Message::Shown(_)
+                | Message::Leads(_),
+            )
+            | (Role::Replica, Message::Answer(_)) => None,
+            (_, Message::Between(between)) => Some(format!("{me} hears from {from}: {between:?}")),
+            (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => {
+                let what = match ask {
+                    Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
+                    Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
+                    Ask::Commit { writes, participants, .. } => {
+                        format!("commits {} writes with {participants:?}", writes.len())
+                    }
+                    Ask::Prepare { writes, coordinator, .. } => {
+                        format!("prepares {} writes for {coordinator:?}", writes.len())
+                    }
+                    Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
+                    Ask::LastTs { range } => format!("asks for the newest commit in {range:?}"),
+                    Ask::Members(members) => format!("wants {members:?}"),
+                    Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
+                    Ask::Withdraw => "wants nothing any more".to_owned(),
+                };
+                Some(format!("{me} is asked by {from}: {}.{id} {what}, on {footing:?}", transaction.number))
+            }
+            (Role::Coordinator(number), Message::Answer(reply)) => {
+                let what = match reply {
+                    Reply::Rows { footing, at, .. } => format!("rows as of {at}, on {footing:?}"),
+                    other => format!("{other:?}"),
+                };
+                Some(format!("{me} hears from {from}: {number}.{} {what}", reply.id()))
+            }
+        }
+    }
+
+    fn conclude(_: &mut World<Self>) {}
+
+    /// No lock is held, and everybody knows as much.
+    fn is_at_rest(world: &World<Self>) -> bool {
+        let lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
+        let idle = |member: &Member<Replica>| {
+            let (replica, group) = (&member.replica, member.replica.group());
+            replica.locks().is_empty() && replica.unresolved() == 0 && group.last_index() == group.commit_index()
+        };
+        lives.flat_map(|life| life.members.values()).all(idle)
+            && world.shards().into_iter().all(|shard| world.is_known_everywhere(shard))
+    }
+
+    fn what_is_left(member: &Member<Replica>) -> String {
+        let (group, locks) = (member.replica.group(), member.replica.locks().owners().count());
+        let (agreed, last) = (group.commit_index().0, group.last_index().0);
+        let unresolved = member.replica.unresolved();
+        let members = group.membership().roster();
+        let (voters, learners) = (members.voters, members.learners);
+        format!(
+            "{agreed} of {last} agreed, {locks} hold locks, {unresolved} unresolved, {voters:?} vote, {learners:?} learn"
+        )
+    }
+
+    /// Witnesses hold nothing.
+    fn holds(member: &Member<Replica>) -> Option<KeyRange> {
+        (!member.replica.group().is_witness()).then(|| member.replica.bounds().clone())
+    }
+}
+
+impl World<Spanner> {
+    /// How patient members are: with nodes that are far apart, more.
+    fn timing(&self) -> Timing {
+        let election_timeout_ns = (250 * MS).max(4 * self.options.regions.farthest_ns());
+        let (min_next_ns, quiesce_ns) = self.idle_after_ns;
+        Timing { election_timeout_ns, lease_ns: self.lease_ns, min_next_ns, quiesce_ns }
+    }
+
+    /// Sessions say that they live, and leaders hear what was read without them.
+    fn keep_alive(&mut self, node: usize) {
+        let whom = self.whom(node);
+        let Some(life) = &self.nodes[node].life else { return };
+        life.desk.keep_alive();
+        let reads = life.desk.read_alone();
+        self.push(S, whom, Event::Of(Own::KeepAlive));
+        self.grant(node);
+        for (shard, reads) in reads {
+            self.step(node, shard, |replica, now, out| replica.note_reads(now, reads, out));
+        }
+    }
+
+    fn shards(&self) -> BTreeSet<ShardId> {
+        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
+        lives.flat_map(|life| life.members.keys().copied()).collect()
+    }
+
+    /// Whether those are members of a shard who are to be, and all of them know as much.
+    fn is_known_everywhere(&self, shard: ShardId) -> bool {
+        let member = |node: usize| self.nodes[node].life.as_ref().and_then(|life| life.members.get(&shard));
+        let group = |node: usize| member(node).map(|member| member.replica.group());
+        let Some(newest) = (0..self.nodes.len()).filter_map(group).max_by_key(|group| group.commit_index()) else {
+            return false;
+        };
+        let to_be = newest.membership().nodes();
+        (0..self.nodes.len()).all(|node| match group(node) {
+            Some(group) => to_be.contains(&self.members[node]) && group.commit_index() == newest.commit_index(),
+            None => !to_be.contains(&self.members[node]) || self.gone.contains(&node),
+        })
+    }
+}
