@@ -1,6 +1,6 @@
-//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time|masters]]]`.
+//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time|masters|tapir|serializable]]]`.
 
-use meridian_sim::{Options, Timebase, Workload, run};
+use meridian_sim::{Options, Protocol, Timebase, Workload, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -9,6 +9,11 @@ fn main() {
     let nodes = number(1).unwrap_or(3) as usize;
     let workload = arguments.get(2).map_or(Workload::Mixed, |text| text.parse().expect("a workload"));
     let report = run(Options {
+        protocol: match arguments.get(3).map(String::as_str) {
+            Some("tapir") => Protocol::Tapir,
+            Some("serializable") => Protocol::TapirSerializable,
+            _ => Protocol::Spanner,
+        },
         nodes,
         clients: 2 * nodes,
         workload,

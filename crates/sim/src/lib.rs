@@ -32,6 +32,7 @@ pub mod scene;
 mod shrink;
 mod spanner;
 mod sql;
+mod tapir;
 mod verdict;
 mod workload;
 mod world;
@@ -43,14 +44,49 @@ pub use shrink::{is_wrong, shrink};
 pub use workload::Workload;
 
 use crate::spanner::Spanner;
+use crate::tapir::Tapir;
 use crate::world::World;
 use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};
+use meridian_txn::tapir::Guarantee;
 use std::collections::BTreeMap;
+
+/// What a world runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Two-phase locking at leaders of groups, commit wait.
+    #[default]
+    Spanner,
+    /// Optimistic transactions on replicas that nobody leads, in the order of real time.
+    Tapir,
+    /// The same, as the paper has it: in some order.
+    TapirSerializable,
+}
+
+impl Protocol {
+    /// The name, as in `--protocol`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Spanner => "spanner",
+            Protocol::Tapir => "tapir",
+            Protocol::TapirSerializable => "tapir-serializable",
+        }
+    }
+
+    /// Which order is promised.
+    const fn guarantee(self) -> Guarantee {
+        match self {
+            Protocol::Spanner | Protocol::Tapir => Guarantee::StrictlySerializable,
+            Protocol::TapirSerializable => Guarantee::Serializable,
+        }
+    }
+}
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// What the nodes run.
+    pub protocol: Protocol,
     /// Where everything is drawn from.
     pub seed: u64,
     /// How many nodes.
@@ -107,9 +143,15 @@ impl Options {
         self.faults.lies && self.timebase != Timebase::Masters
     }
 
+    /// Whether clients may count on the order of real time.
+    pub fn is_strict(&self) -> bool {
+        self.protocol.guarantee() == Guarantee::StrictlySerializable && !self.deceives()
+    }
+
     /// A short run with everything that may go wrong.
     pub fn new(seed: u64) -> Self {
         Options {
+            protocol: Protocol::Spanner,
             seed,
             nodes: 3,
             clients: 6,
@@ -274,10 +316,13 @@ pub fn run(options: Options) -> Report {
     planted::plant(rule, options.defect.is_some());
     sometimes::count();
     steps::watch(options.kill_at);
-    let world = World::<Spanner>::new(options);
-    let mut report = match (options.profile, options.scene) {
-        (Some((costs, _)), Some(scene)) => world.stage(scene, costs),
-        _ => world.run(),
+    let mut report = match (options.protocol, options.profile.zip(options.scene)) {
+        (Protocol::Spanner, None) => World::<Spanner>::new(options).run(),
+        (Protocol::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
+        (_, scene) => {
+            assert!(scene.is_none() && !options.sql, "scenes and SQL are the spanner recipe's so far");
+            World::<Tapir>::new(options).run()
+        }
     };
     steps::watch(None);
     planted::plant(None, false);

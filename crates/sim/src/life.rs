@@ -2,6 +2,7 @@
 
 use crate::journal::{DATABASE, Journal, Records};
 use crate::recipe::Recipe;
+use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_log::{LogError, MemoryDisk};
 use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId};
@@ -92,6 +93,8 @@ pub struct Life<R: Recipe> {
     pub engine: Arc<Engine>,
     pub journal: Journal,
     pub store: Arc<RedbStore>,
+    /// What the node does by sessions of its own.
+    pub errands: BTreeMap<u64, BoxFuture<'static, ()>>,
     /// What only this recipe's lives have.
     pub own: R::Own,
 }
@@ -108,7 +111,8 @@ impl<R: Recipe> Life<R> {
         let store = Arc::new(RedbStore::open(&disks.1, CACHE_BYTES)?);
         let (journal, records) = Journal::open(&disks.0, admitted)?;
         let engine = Arc::new(Engine::new("lab", Arc::clone(&gateway)));
-        let life = Life { incarnation, members: BTreeMap::new(), desk, gateway, engine, journal, store, own };
+        let (members, errands) = (BTreeMap::new(), BTreeMap::new());
+        let life = Life { incarnation, members, desk, gateway, engine, journal, store, errands, own };
         Ok((life, records))
     }
 }

@@ -58,8 +58,8 @@ fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
 
 /// What a history is held against.
 pub struct Evidence<'a> {
-    /// Clocks were beyond their bounds: an order is promised, and not that of real time.
-    pub lies: bool,
+    /// The order has to be that of real time: that was promised, and clocks kept their bounds.
+    pub strict: bool,
     /// Timestamps are those of true time.
     pub true_time: bool,
     /// Clients spoke SQL: they hear no timestamps, and what has no mark cannot be found.
@@ -103,13 +103,13 @@ impl Evidence<'_> {
             }
         }
         if !self.sql {
-            let judge = if self.lies { timestamps::replay } else { timestamps::judge };
+            let judge = if self.strict { timestamps::judge } else { timestamps::replay };
             judge(history).map_err(|why| format!("by timestamps: {why}"))?;
         }
         if self.true_time {
             history.iter().try_for_each(in_true_time)?;
         }
-        let model = if self.lies { Model::Serializable } else { Model::StrictSerializable };
+        let model = if self.strict { Model::StrictSerializable } else { Model::Serializable };
         cycles::judge(history, model).map_err(|why| format!("by cycles: {why}"))?;
         self.past.iter().try_for_each(|(at, ops)| exactly(*at, ops, self.installed))
     }

@@ -3,6 +3,7 @@
 //! Keys that begin with `l` are lists, to which is appended by reading and writing; all others are registers. Every element is written once, so
 //! that it names its writer; where numbers mean something (balances, counters), a transaction also writes a key of its own, its *mark*.
 
+use crate::client::MARK;
 use meridian_clock::Timestamp;
 use meridian_history::{Transaction, invariants};
 use meridian_txn::{Lock, Mode, ReadAt};
@@ -64,6 +65,23 @@ impl Workload {
             Workload::Monotonic => "monotonic",
             Workload::CausalReverse => "causal-reverse",
             Workload::Predicate => "predicate",
+        }
+    }
+
+    /// A key in the middle of those that it uses, where so many transactions write: on both sides of it something happens.
+    pub(crate) fn middle(self, keys: u32, transactions: usize) -> String {
+        let (half, later) = (keys / 2, transactions / 2);
+        match self {
+            Workload::Mixed => "m".to_owned(),
+            Workload::ListAppend => format!("l{half}"),
+            Workload::RwRegister => format!("r{half}"),
+            Workload::Bank => format!("a{}", ACCOUNTS / 2),
+            Workload::Counter => MARK.to_string(),
+            Workload::Set => format!("s{later:06}"),
+            Workload::LongFork => format!("f{later:06}"),
+            Workload::Monotonic => format!("m{later:06}"),
+            Workload::CausalReverse => format!("c{later:06}"),
+            Workload::Predicate => format!("p{:06}", later / 4),
         }
     }
 

@@ -68,6 +68,7 @@ mod sessions;
 mod spanner;
 mod staging;
 mod striking;
+mod tapir;
 mod timing;
 mod watching;
 
@@ -138,7 +139,7 @@ enum Event<R: Recipe> {
     /// What waits for a node's processor goes on.
     Free,
     Begin(usize),
-    Poll(usize),
+    Poll(Task),
 }
 
 /// Whom an event is for: a node, in one of its lives or in whichever it is.
@@ -186,15 +187,22 @@ struct Client {
     committed: usize,
 }
 
-/// Wakes a client: it is polled after the event that woke it.
+/// Who waits to go on: a client, or an errand of a node's own.
+#[derive(Clone, Copy)]
+enum Task {
+    Client(usize),
+    Errand { node: usize, number: u64 },
+}
+
+/// Wakes somebody, who is polled after the event that woke him.
 struct Ready {
-    client: usize,
-    queue: Arc<Mutex<VecDeque<usize>>>,
+    task: Task,
+    queue: Arc<Mutex<VecDeque<Task>>>,
 }
 
 impl Wake for Ready {
     fn wake(self: Arc<Self>) {
-        self.queue.lock().push_back(self.client);
+        self.queue.lock().push_back(self.task);
     }
 }
 
@@ -210,7 +218,9 @@ pub struct World<R: Recipe> {
     network: Network,
     nemesis: Nemesis,
     clients: Vec<Client>,
-    ready: Arc<Mutex<VecDeque<usize>>>,
+    ready: Arc<Mutex<VecDeque<Task>>>,
+    /// How many errands nodes have gone on.
+    errands: u64,
     /// Where all clients go, if they have a favourite.
     favourite: Option<usize>,
     keys: u32,
@@ -346,6 +356,7 @@ impl<R: Recipe> World<R> {
             pushed: 0,
             nodes,
             ready: Arc::default(),
+            errands: 0,
             next_element: 0,
             begun: 0,
             open: true,
@@ -420,10 +431,10 @@ impl<R: Recipe> World<R> {
             self.fail(format!("something is left {} s after everybody went home: {what}", LIVENESS / S));
         }
         R::conclude(&mut self);
-        let lies = self.options.deceives();
+        let strict = self.options.is_strict();
         let evidence = Evidence {
-            lies,
-            true_time: !lies && self.options.timebase != Timebase::Cluster,
+            strict,
+            true_time: strict && self.options.timebase != Timebase::Cluster,
             sql: self.options.sql,
             marks: &self.marks,
             past: &self.past,
@@ -433,7 +444,7 @@ impl<R: Recipe> World<R> {
         let verdict = evidence.judge(&mut self.history);
         if self.violation.is_none() {
             let workload = self.options.workload;
-            let kept = || workload.judge(&self.history, !lies).map_err(|why| format!("workload {workload}: {why}"));
+            let kept = || workload.judge(&self.history, strict).map_err(|why| format!("workload {workload}: {why}"));
             self.violation = self.copies_are_equal().and(verdict).and_then(|()| kept()).err();
         }
         self.report()
@@ -596,7 +607,7 @@ impl<R: Recipe> World<R> {
             Event::Crash { for_ns } => self.crash(node, for_ns),
             Event::Free => self.free(node),
             Event::Begin(client) => self.begin(client),
-            Event::Poll(client) => self.poll(client),
+            Event::Poll(task) => self.go_on_with(task),
         }
     }
 }

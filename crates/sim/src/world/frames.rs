@@ -71,9 +71,10 @@ impl<R: Recipe> World<R> {
             return; // For an earlier life.
         }
         self.tell_heard(self.members[node], self.members[sender], to.role, &message);
-        let mut rest = Some(message);
-        if let (Role::Coordinator(session), Some(message)) = (to.role, rest.take()) {
-            self.with_desk(node, |desk| rest = desk.hear(from.node, session, message));
+        let mut rest = None;
+        match to.role {
+            Role::Coordinator(session) => self.with_desk(node, |desk| rest = desk.hear(from.node, session, message)),
+            Role::Replica => rest = Some(message),
         }
         if let Some(message) = rest {
             R::hear(self, node, from, to.shard, message);

@@ -1,12 +1,13 @@
 //! Clients and the coordinators that they speak with.
 
-use super::{Event, HISTORY, MS, Ready, S, World};
+use super::{Event, HISTORY, MS, Ready, S, Task, World};
 use crate::client;
 use crate::client::Seen;
 use crate::recipe::{Desk, Recipe, Wish};
 use crate::sql;
 use crate::workload::{Drawing, Plan, Step};
 use crate::world::processor::Price;
+use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction};
 use meridian_machine::{Machine, Role};
@@ -74,9 +75,40 @@ impl<R: Recipe> World<R> {
     pub(super) fn poll_ready(&mut self) {
         loop {
             let next = self.ready.lock().pop_front();
-            let Some(client) = next else { return };
-            self.poll(client);
+            let Some(task) = next else { return };
+            self.go_on_with(task);
         }
+    }
+
+    pub(super) fn go_on_with(&mut self, task: Task) {
+        match task {
+            Task::Client(client) => self.poll(client),
+            Task::Errand { node, number } => self.poll_errand(node, number),
+        }
+    }
+
+    /// A node does something by a session of its own, for as long as it lives.
+    pub(super) fn send_out(&mut self, node: usize, errand: BoxFuture<'static, ()>) {
+        self.errands += 1;
+        let number = self.errands;
+        let Some(life) = &mut self.nodes[node].life else { return };
+        life.errands.insert(number, errand);
+        self.poll_errand(node, number);
+    }
+
+    fn poll_errand(&mut self, node: usize, number: u64) {
+        let task = Task::Errand { node, number };
+        let until = self.nodes[node].paused_until;
+        if until > self.now() {
+            return self.push_at(until, None, Event::Poll(task));
+        }
+        let Some(life) = &mut self.nodes[node].life else { return };
+        let Some(errand) = life.errands.get_mut(&number) else { return };
+        let waker = Waker::from(Arc::new(Ready { task, queue: Arc::clone(&self.ready) }));
+        if errand.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
+            life.errands.remove(&number);
+        }
+        self.grant(node);
     }
 
     pub(super) fn poll(&mut self, client: usize) {
@@ -84,11 +116,11 @@ impl<R: Recipe> World<R> {
         let busy_until = if self.options.profile.is_some() { self.nodes[node].busy_until } else { 0 };
         let until = self.nodes[node].paused_until.max(busy_until);
         if until > self.now() {
-            return self.push_at(until, None, Event::Poll(client));
+            return self.push_at(until, None, Event::Poll(Task::Client(client)));
         }
         let there = &mut self.clients[client];
         let Some(attempt) = &mut there.attempt else { return };
-        let waker = Waker::from(Arc::new(Ready { client, queue: Arc::clone(&self.ready) }));
+        let waker = Waker::from(Arc::new(Ready { task: Task::Client(client), queue: Arc::clone(&self.ready) }));
         let ended = attempt.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(());
         if ended {
             there.attempt = None;

@@ -89,7 +89,7 @@ impl<R: Recipe> World<R> {
 
     /// A client is told of a timestamp.
     pub(super) fn watch_told(&mut self, at: Timestamp) {
-        if !self.watches() || self.options.deceives() {
+        if !self.watches() || !self.options.is_strict() {
             return;
         }
         if self.options.timebase != Timebase::Cluster && at.nanos >= self.now() {

@@ -1,0 +1,288 @@
+//! A node as its sessions see it, where nobody leads: they speak to replicas, each of them, and what they say is left on a desk.
+
+use super::Halves;
+use crate::clock::NodeClock;
+use crate::life::address;
+use crate::recipe::{self, Wish};
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId, sometimes};
+use meridian_mvcc::{Key as Name, KeyRange, StoreError};
+use meridian_replication::inconsistent::OpId;
+use meridian_systems::tapir::{Message, Wire, invoke, look, read, tell};
+use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site, recover};
+use meridian_txn::{Failure, TransactionId};
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Who waits: an operation's number and who is asked about it, or a pause, which nobody is asked about.
+pub type Key = (u64, NodeId);
+
+/// Nobody.
+const NOBODY: NodeId = NodeId(0);
+/// Who has not answered a read by then is not waited for.
+const READ_NS: u64 = 200_000_000;
+/// Where nobody answers, nobody is asked for so long.
+const PAUSE_NS: u64 = 10_000_000;
+
+struct State {
+    closed: bool,
+    numbers: u64,
+    rng: ChaCha8Rng,
+    reached: BTreeSet<NodeId>,
+    waiting: BTreeMap<Key, oneshot::Sender<Message>>,
+    wishes: Vec<Wish<Key, Message>>,
+    /// Whose fate is being found out here.
+    recovering: BTreeSet<TransactionId>,
+}
+
+/// One life of one node.
+pub struct Desk {
+    clock: Arc<NodeClock>,
+    me: NodeId,
+    incarnation: Incarnation,
+    nodes: Vec<NodeId>,
+    halves: Halves,
+    state: Mutex<State>,
+}
+
+impl Desk {
+    pub fn new(
+        clock: Arc<NodeClock>,
+        (me, incarnation): (NodeId, Incarnation),
+        nodes: Vec<NodeId>,
+        halves: Halves,
+        seed: u64,
+    ) -> Self {
+        let state = State {
+            closed: false,
+            numbers: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            reached: nodes.iter().copied().collect(),
+            waiting: BTreeMap::new(),
+            wishes: Vec::new(),
+            recovering: BTreeSet::new(),
+        };
+        Desk { clock, me, incarnation, nodes, halves, state: Mutex::new(state) }
+    }
+
+    /// Finds out what became of a transaction until the boot clock reaches `until`; nothing, if that is being done here.
+    pub fn recovers(
+        self: &Arc<Self>,
+        who: TransactionId,
+        participants: Vec<ShardId>,
+        until: u64,
+    ) -> Option<BoxFuture<'static, ()>> {
+        if !self.state.lock().recovering.insert(who) {
+            return None;
+        }
+        let desk = Arc::clone(self);
+        Some(Box::pin(async move {
+            if recover(&*desk, who, &participants, until).await.is_none() {
+                sometimes!("nobody can say in time what became of a transaction");
+            }
+            desk.state.lock().recovering.remove(&who);
+        }))
+    }
+
+    fn number(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.numbers += 1;
+        state.numbers
+    }
+
+    fn wait(&self, key: Key, until: u64) -> oneshot::Receiver<Message> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        if !state.closed {
+            state.waiting.insert(key, sender);
+            state.wishes.push(Wish::Alarm(until, key));
+        }
+        receiver
+    }
+
+    fn say(&self, (shard, node): (ShardId, NodeId), message: Message) {
+        // Sessions are told apart by what they have asked.
+        let role = Role::Coordinator(0);
+        let from = Address { incarnation: self.incarnation, role, ..address(self.me, shard) };
+        let mut state = self.state.lock();
+        if !state.closed {
+            state.wishes.push(Wish::Say { from, to: address(node, shard), message: Box::new(message) });
+        }
+    }
+
+    /// Whom a read asks one after the other: this node first, and where what it has was too old, another.
+    fn nearest(&self, fresh: bool) -> Vec<NodeId> {
+        let mut state = self.state.lock();
+        let mut others: Vec<NodeId> = self.nodes.iter().copied().filter(|node| *node != self.me).collect();
+        let first = state.rng.random_range(0..others.len().max(1));
+        others.rotate_left(first);
+        others.insert(if fresh { others.len() } else { 0 }, self.me);
+        others
+    }
+}
+
+impl recipe::Desk for Desk {
+    type Key = Key;
+    type Message = Message;
+
+    fn wishes(&self) -> Vec<Wish<Key, Message>> {
+        std::mem::take(&mut self.state.lock().wishes)
+    }
+
+    fn hear(&self, from: NodeId, _: u64, message: Message) -> Option<Message> {
+        let Some(id) = message.answers() else { return Some(message) };
+        let waiting = self.state.lock().waiting.remove(&(id.number, from));
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(message); // A session that is gone does not mind.
+        }
+        None
+    }
+
+    fn alarm(&self, key: Key) {
+        self.state.lock().waiting.remove(&key);
+    }
+
+    fn set_reached(&self, reached: BTreeSet<NodeId>) {
+        let mut state = self.state.lock();
+        state.waiting.retain(|(_, node), _| *node == NOBODY || reached.contains(node));
+        state.reached = reached;
+    }
+
+    fn lose(&self, node: NodeId) {
+        self.state.lock().waiting.retain(|(_, other), _| *other != node);
+    }
+
+    fn set_disk_full(&self, _: bool) {}
+
+    fn damage(&self) -> Option<StoreError> {
+        None // Sessions read at replicas.
+    }
+
+    fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)> {
+        Vec::new()
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.waiting.clear();
+    }
+
+    fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
+        let desk = Arc::clone(self);
+        Box::pin(async move { Wire::pause(&*desk, desk.boot_ns() + for_ns).await })
+    }
+}
+
+impl Wire for Desk {
+    fn boot_ns(&self) -> u64 {
+        self.clock.reading().boot_ns
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    fn replicas(&self, _: ShardId) -> Vec<NodeId> {
+        self.nodes.clone()
+    }
+
+    /// Also what nobody would answer is said: it may get there.
+    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, until: u64) -> Option<Message> {
+        let reaches = self.state.lock().reached.contains(&to.1);
+        let answer = reaches.then(|| self.wait((id.number, to.1), until));
+        self.say(to, message);
+        answer?.await.ok()
+    }
+
+    fn tell(&self, to: (ShardId, NodeId), message: Message) {
+        self.say(to, message);
+    }
+
+    async fn pause(&self, until: u64) {
+        let _ = self.wait((self.number(), NOBODY), until).await;
+    }
+}
+
+impl Site for Desk {
+    fn now(&self) -> Reading {
+        self.clock.reading()
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        (self.me, self.incarnation)
+    }
+
+    fn new_number(&self) -> u64 {
+        self.number()
+    }
+
+    fn draw(&self) -> f64 {
+        self.state.lock().rng.random_range(0.0..1.0)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    fn route(&self, key: &Name) -> (ShardId, KeyRange) {
+        self.halves.of(key)
+    }
+
+    fn route_below(&self, end: Option<&Name>) -> (ShardId, KeyRange) {
+        self.halves.below(end)
+    }
+
+    async fn read(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        how: (bool, usize),
+        fresh: bool,
+        until: u64,
+    ) -> Option<Result<Found, Failure>> {
+        while self.boot_ns() < until {
+            for node in self.nearest(fresh) {
+                let patience_ends = until.min(self.boot_ns() + READ_NS);
+                if let Some(found) = read(self, (shard, node), range, how, patience_ends).await {
+                    return Some(Ok(found));
+                }
+                sometimes!("the nearest replica does not answer");
+            }
+            Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
+        }
+        None
+    }
+
+    async fn look(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        how: (bool, usize),
+        until: u64,
+    ) -> Option<Result<Looked, Failure>> {
+        look(self, shard, range, at, how, until).await
+    }
+
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {
+        invoke(self, shard, &question, until).await
+    }
+
+    fn tell(&self, shard: ShardId, end: End) {
+        tell(self, shard, &end);
+    }
+
+    async fn pause(&self, until: u64) {
+        Wire::pause(self, until).await;
+    }
+}

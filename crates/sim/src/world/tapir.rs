@@ -1,0 +1,285 @@
+//! A world in which nobody leads: what is asked of replicas beside faults, who looks for transactions that nobody ends, and what is left when everybody went home.
+
+use super::{Event, LIVENESS, MS, S, World};
+use crate::Defect;
+use crate::life::Unfit;
+use crate::recipe::{MessageOf, Recipe};
+use crate::tapir::desk::Desk;
+use crate::tapir::life::{Birth, Life, Member, Own as Installed};
+use crate::tapir::{Halves, Tapir};
+use meridian_machine::{Address, NodeId, Role, ShardId};
+use meridian_mvcc::{KeyRange, StoreError, local};
+use meridian_replication::inconsistent::{Message as Said, View};
+use meridian_systems::envelope::{self, Kind};
+use meridian_systems::tapir::{self, Effect, Kept, Message, Page, Replica, Serve};
+use rand::Rng;
+use std::collections::BTreeMap;
+
+/// All of a world's changes of views, and sessions that go away, are within so long.
+const WITHIN: u64 = 15 * S;
+/// How often a node looks for transactions that are prepared at its replicas for too long.
+const LOOK_EVERY: u64 = 100 * MS;
+/// For so long at least.
+const OVERDUE: u64 = 400 * MS;
+/// The next node finds out what became of one if that has not helped within so long.
+const TURN: u64 = 1_500 * MS;
+/// Who finds out gives up after so long, and looks again.
+const PATIENCE: u64 = 5 * S;
+
+/// What happens to replicas without a leader alone.
+pub enum Own {
+    /// A node looks for transactions that are overdue.
+    Look,
+    /// Somebody wants another view of a shard.
+    ChangeView,
+    /// A session goes away in the middle of whatever it does.
+    Leave,
+    Serve(ShardId, Box<Serve>),
+    Late(ShardId),
+}
+
+impl Recipe for Tapir {
+    type Replica = Replica;
+    type Desk = Desk;
+    type Own = Installed;
+    type Event = Own;
+
+    fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
+        envelope::write_frame(Kind::Tapir, from, to, message)
+    }
+
+    fn read_frame(bytes: &[u8]) -> Result<(Address, Address, Message), String> {
+        envelope::read_frame(Kind::Tapir, bytes)
+    }
+
+    fn write_record(record: Kept) -> Vec<u8> {
+        envelope::write(Kind::Tapir, &vec![record])
+    }
+
+    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
+        let there = &world.nodes[node];
+        Life::begin(&Birth {
+            me: world.members[node],
+            incarnation: there.incarnation,
+            nodes: &world.members,
+            seed,
+            guarantee: world.options.protocol.guarantee(),
+            halves: world.halves(),
+            farthest_ns: world.options.regions.farthest_ns(),
+            defect: world.options.defect,
+            admitted: there.acquaintances.admitted(),
+            clock: &there.clock,
+            disks: &there.disks,
+        })
+    }
+
+    fn born(world: &mut World<Self>, node: usize) {
+        let (whom, after) = (world.whom(node), world.rng.random_range(0..LOOK_EVERY));
+        world.push(after, whom, Event::Of(Own::Look));
+    }
+
+    fn plan(world: &mut World<Self>) {
+        for _ in 0..world.rng.random_range(0..12) {
+            let after = world.rng.random_range(0..WITHIN);
+            world.push(after, None, Event::Of(Own::ChangeView));
+        }
+        for _ in 0..world.rng.random_range(0..20) {
+            let after = world.rng.random_range(0..WITHIN);
+            world.push(after, None, Event::Of(Own::Leave));
+        }
+    }
+
+    fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
+        let whom = world.whom(node);
+        match effect {
+            Effect::Install { at, mut writes } => {
+                let theirs: Vec<_> = writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
+                world.watch_version((shard, at), &theirs);
+                if world.options.defect == Some(Defect::HalfInstalled) && node == 1 && writes.len() > 1 {
+                    writes.pop();
+                }
+                let late = world.options.defect == Some(Defect::InstalledLate);
+                let Some(life) = &mut world.nodes[node].life else { return };
+                let install = life.place(shard, at, writes);
+                let Some(member) = life.members.get_mut(&shard) else { return };
+                member.late.push(install);
+                if late {
+                    let after = world.rng.random_range(0..20 * MS);
+                    return world.push(after, whom, Event::Of(Own::Late(shard)));
+                }
+                member.install_late();
+            }
+            Effect::Serve(mut serve) => {
+                if let (tapir::View::Snapshot(at), Some(Defect::ReadOneBefore)) =
+                    (&mut serve.view, world.options.defect)
+                {
+                    at.nanos = at.nanos.saturating_sub(1);
+                }
+                let after = world.rng.random_range(0..MS);
+                world.push(after, whom, Event::Of(Own::Serve(shard, Box::new(serve))));
+            }
+        }
+    }
+
+    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
+        world.deliver(node, from, shard, message);
+    }
+
+    fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: Message) {}
+
+    fn happen(world: &mut World<Self>, node: usize, event: Own) {
+        match event {
+            Own::Look => world.look_for_overdue(node),
+            Own::ChangeView => {
+                let (node, second) = (world.rng.random_range(0..world.nodes.len()), world.rng.random_bool(0.5));
+                if world.nodes[node].life.is_some() {
+                    *world.changed.entry("view asked for").or_default() += 1;
+                    world.change_view(node, ShardId(second.into()));
+                }
+            }
+            Own::Leave => {
+                let client = world.rng.random_range(0..world.clients.len());
+                if world.clients[client].attempt.take().is_some() {
+                    *world.changed.entry("session gone").or_default() += 1;
+                    world.record(client);
+                }
+            }
+            Own::Serve(shard, serve) => world.serve_session(node, shard, &serve),
+            Own::Late(shard) => {
+                if let Some(member) = world.member(node, shard) {
+                    member.install_late();
+                }
+            }
+        }
+    }
+
+    fn settle(world: &mut World<Self>, node: usize, _: u64, checkpoint: bool) -> Result<(), StoreError> {
+        world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(checkpoint))
+    }
+
+    fn settled(_: &mut World<Self>, _: usize) {}
+
+    fn abdicate(_: &mut World<Self>, _: usize) {}
+
+    fn leads(_: &Life) -> bool {
+        false
+    }
+
+    fn is_leased(_: &Effect) -> bool {
+        false
+    }
+
+    fn is_question(event: &Own) -> bool {
+        matches!(event, Own::Serve(..))
+    }
+
+    /// What sessions and replicas say to one another; records are too long for a reader.
+    fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
+        Some(match message {
+            Message::Operation(Said::Change { view, last, record }) => {
+                format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", record.len())
+            }
+            Message::Operation(Said::StartView { view, record }) => {
+                format!("{me} hears from {from}: StartView {view:?}, {} operations", record.len())
+            }
+            message => format!("{me} hears from {from}: {message:?}"),
+        })
+    }
+
+    /// What neither a proposal nor an end has told a replica the next view does.
+    fn conclude(world: &mut World<Self>) {
+        let Some(first) = world.nodes.iter().position(|node| node.life.is_some()) else { return };
+        let before: BTreeMap<ShardId, View> =
+            world.halves().all().map(|(shard, _)| (shard, world.newest_view(shard))).collect();
+        for shard in before.keys() {
+            world.change_view(first, *shard);
+        }
+        let begun = |world: &World<Self>| {
+            let later = |(shard, replica): (ShardId, &Replica)| replica.operations().began() > before[&shard];
+            world.is_at_rest() && world.replicas().all(later)
+        };
+        if !world.until(LIVENESS, begun) {
+            let what = world.what_is_left();
+            world.fail(format!("the last view does not begin within {} s: {what}", LIVENESS / S));
+        }
+    }
+
+    /// Nobody is prepared, or between two views, and nobody finds out what became of somebody.
+    fn is_at_rest(world: &World<Self>) -> bool {
+        let mut lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
+        let idle = |replica: &Replica| {
+            let operations = replica.operations();
+            !operations.is_between_views() && operations.application().participant().prepared().next().is_none()
+        };
+        lives.all(|life| life.errands.is_empty()) && world.replicas().all(|(_, replica)| idle(replica))
+    }
+
+    fn what_is_left(member: &Member) -> String {
+        let operations = member.replica.operations();
+        let prepared = operations.application().participant().prepared().count();
+        format!("{prepared} prepared, in {:?} of {:?}", operations.began(), operations.view())
+    }
+
+    fn holds(member: &Member) -> Option<KeyRange> {
+        Some(member.space.bounds())
+    }
+}
+
+impl World<Tapir> {
+    /// Which shard has which keys.
+    fn halves(&self) -> Halves {
+        Halves::at(&self.options.workload.middle(self.keys, self.options.transactions))
+    }
+
+    fn replicas(&self) -> impl Iterator<Item = (ShardId, &Replica)> {
+        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
+        lives.flat_map(|life| life.members.iter()).map(|(shard, member)| (*shard, &member.replica))
+    }
+
+    fn newest_view(&self, shard: ShardId) -> View {
+        let views = self.replicas().filter(|(of, _)| *of == shard).map(|(_, replica)| replica.operations().began());
+        views.max().unwrap_or_default()
+    }
+
+    fn change_view(&mut self, node: usize, shard: ShardId) {
+        self.tell(|| format!("{} is asked for another view of shard {}", self.members[node], shard.0));
+        self.step(node, shard, |replica, now, out| replica.change_view(now, out));
+    }
+
+    /// Somebody has to find out what became of those who are prepared here for too long: the node of their coordinators first, then the next.
+    fn look_for_overdue(&mut self, node: usize) {
+        let whom = self.whom(node);
+        self.push(LOOK_EVERY, whom, Event::Of(Own::Look));
+        let now = self.nodes[node].clock.reading();
+        let Some(life) = &self.nodes[node].life else { return };
+        let all = self.nodes.len();
+        let turn = |coordinator: u32| (node + all - (coordinator as usize - 1)) % all;
+        let mut errands = Vec::new();
+        for (replica, late) in
+            life.members.values().flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
+        {
+            let participant = replica.operations().application().participant();
+            for (who, participants) in participant.overdue(now, OVERDUE + late as u64 * TURN) {
+                if turn(who.node) == late {
+                    errands.extend(life.desk.recovers(who, participants, now.boot_ns + PATIENCE));
+                }
+            }
+        }
+        for errand in errands {
+            *self.changed.entry("recovery").or_default() += 1;
+            self.send_out(node, errand);
+        }
+    }
+
+    /// Reads what a session asked for, and answers.
+    fn serve_session(&mut self, node: usize, shard: ShardId, serve: &Serve) {
+        let Some(member) = self.member(node, shard) else { return };
+        let Serve { to, ref range, reverse, limit_rows, .. } = *serve;
+        let answer = match member.space.scan(range, serve.at(), reverse, limit_rows, 1 << 16) {
+            Ok(chunk) => serve.answer(Page::of(chunk, reverse)),
+            Err(StoreError::BelowHorizon { oldest }) => Message::TooOld { id: serve.id, oldest },
+            Err(error) => return self.unfit(node, "read", error.into()),
+        };
+        self.send(node, shard, 0, None, to, answer);
+    }
+}
