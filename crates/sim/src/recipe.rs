@@ -88,6 +88,8 @@ pub trait Recipe: Sized + 'static {
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life<Self>, Unfit>;
     /// It has begun.
     fn born(world: &mut World<Self>, node: usize);
+    /// So many nodes are not needed: they may be lost for good.
+    fn spares(world: &World<Self>) -> usize;
     /// What happens now and then whatever else does, beside faults, is planned.
     fn plan(world: &mut World<Self>);
 

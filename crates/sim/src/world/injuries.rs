@@ -27,12 +27,6 @@ pub enum Part {
 }
 
 impl<R: Recipe> World<R> {
-    /// How many nodes may be injured: with any more of them the rest would be too few.
-    pub(super) fn may_be_injured(&self) -> usize {
-        let all = (self.nodes.len() - 1) / 2;
-        if self.moves { all.saturating_sub(1) } else { all }
-    }
-
     /// Something happens to the bytes of a disk; false if there are none.
     pub(super) fn injure(&mut self, node: usize, decay: Decay) -> bool {
         if let Decay::FileLost = decay {

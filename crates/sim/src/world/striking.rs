@@ -126,7 +126,7 @@ impl<R: Recipe> World<R> {
     pub(super) fn may_injure(&mut self, node: usize) -> bool {
         // Until all have met, nobody can be spared.
         let begun = self.nodes.iter().all(|node| node.acquaintances.admitted());
-        let room = begun && self.injured.len() < self.may_be_injured();
+        let room = begun && self.injured.len() < R::spares(self);
         if room && !self.injured.contains_key(&node) {
             let part = if self.rng.random_bool(0.5) { Part::Log } else { Part::Store };
             self.injured.insert(node, part);

@@ -9,7 +9,7 @@ use crate::tapir::life::{Birth, Life, Member, Own as Installed};
 use crate::tapir::{Halves, Tapir};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError, local};
-use meridian_replication::inconsistent::{Message as Said, View};
+use meridian_replication::inconsistent::{Message as Said, Unordered, View};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{self, Effect, Kept, Message, Page, Replica, Serve};
 use rand::Rng;
@@ -76,6 +76,12 @@ impl Recipe for Tapir {
     fn born(world: &mut World<Self>, node: usize) {
         let (whom, after) = (world.whom(node), world.rng.random_range(0..LOOK_EVERY));
         world.push(after, whom, Event::Of(Own::Look));
+    }
+
+    /// A snapshot needs more replicas than a commit.
+    fn spares(world: &World<Self>) -> usize {
+        let all = world.nodes.len();
+        Unordered::of(all).map_or(0, |enough| all - enough.reading())
     }
 
     fn plan(world: &mut World<Self>) {

@@ -96,6 +96,12 @@ impl Recipe for Spanner {
         world.push(S, whom, Event::Of(Own::KeepAlive));
     }
 
+    /// A minority; where members move, the rest would be too few with that many away.
+    fn spares(world: &World<Self>) -> usize {
+        let minority = (world.nodes.len() - 1) / 2;
+        if world.moves { minority.saturating_sub(1) } else { minority }
+    }
+
     fn plan(world: &mut World<Self>) {
         world.plan_splits();
         world.plan_moves();

@@ -5,6 +5,7 @@
 
 use super::{Event, MS, Own, S, World};
 use crate::life::{self, Unfit};
+use crate::recipe::Recipe;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;
@@ -66,7 +67,7 @@ impl World<Spanner> {
         let learners = self.movers.random_range(voters..=all);
         let (voters, learners) = (most[..voters].to_vec(), most[voters..learners].to_vec());
         // A witness keeps the log for a while: not for whoever comes after one that is lost.
-        let witness = voters.len() > 2 && self.may_be_injured() == 0 && self.movers.random_bool(0.3);
+        let witness = voters.len() > 2 && Spanner::spares(self) == 0 && self.movers.random_bool(0.3);
         let witnesses = if witness { vec![voters[0]] } else { Vec::new() };
         Ask::Members(Members { voters, learners, witnesses })
     }
