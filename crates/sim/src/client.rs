@@ -21,7 +21,7 @@ pub struct Seen {
     pub ended: Option<(Status, Option<Stamp>)>,
     /// Why it failed.
     pub why: Option<String>,
-    /// It failed because an older one wanted what it had: no fault's doing.
+    /// It failed because another one wanted what it had, or had it first: no fault's doing.
     pub gave_way: bool,
     /// It was of the present in its scope only, and read at this timestamp.
     pub narrow: Option<Timestamp>,
@@ -66,7 +66,9 @@ pub async fn attempt<D: Desk>(database: Arc<dyn Database>, desk: Arc<D>, plan: P
     let fail = |why: Failure| {
         {
             let mut seen = seen.lock();
-            seen.gave_way = matches!(why, Failure::Aborted(Conflict::Wounded { .. }));
+            let another =
+                |why: &Conflict| matches!(why, Conflict::Wounded { .. } | Conflict::Overwritten | Conflict::Contended);
+            seen.gave_way = matches!(&why, Failure::Aborted(why) if another(why));
             seen.too_old = matches!(why, Failure::BelowHorizon { .. });
             seen.why = Some(why.to_string());
         }
