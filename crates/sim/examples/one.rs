@@ -1,6 +1,7 @@
-//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time|masters|tapir|serializable]]]`.
+//! One seed, told line by line: `cargo run -p meridian-sim --example one -- SEED [NODES [WORKLOAD [sql|time|masters|tapir|tapir-serializable]]]`.
 
-use meridian_sim::{Options, Protocol, Timebase, Workload, run};
+use meridian_sim::{Options, Timebase, Workload, run};
+use meridian_systems::Recipe;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -9,11 +10,7 @@ fn main() {
     let nodes = number(1).unwrap_or(3) as usize;
     let workload = arguments.get(2).map_or(Workload::Mixed, |text| text.parse().expect("a workload"));
     let report = run(Options {
-        protocol: match arguments.get(3).map(String::as_str) {
-            Some("tapir") => Protocol::Tapir,
-            Some("serializable") => Protocol::TapirSerializable,
-            _ => Protocol::Spanner,
-        },
+        protocol: arguments.get(3).and_then(|how| Recipe::named(how)).unwrap_or_default(),
         nodes,
         clients: 2 * nodes,
         workload,

@@ -1,6 +1,6 @@
 //! How clients do what they want, and what they write down of it.
 
-use crate::recipe::Desk;
+use crate::carried::Desk;
 use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};

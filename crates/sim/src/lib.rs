@@ -18,6 +18,7 @@
 //! **Not here yet.** One recipe and one group. A copy of a whole shard travels as one piece and not in the host's parcels. Which of the known kinds
 //! of faults are here, and which are not, `docs/lab.md` says.
 
+mod carried;
 mod client;
 mod clock;
 mod defects;
@@ -26,7 +27,7 @@ mod journal;
 mod life;
 mod network;
 pub mod profile;
-mod recipe;
+
 mod regions;
 pub mod scene;
 mod shrink;
@@ -48,45 +49,15 @@ use crate::tapir::Tapir;
 use crate::world::World;
 use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};
+use meridian_systems::Recipe;
 use meridian_txn::tapir::Guarantee;
 use std::collections::BTreeMap;
-
-/// What a world runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// Two-phase locking at leaders of groups, commit wait.
-    #[default]
-    Spanner,
-    /// Optimistic transactions on replicas that nobody leads, in the order of real time.
-    Tapir,
-    /// The same, as the paper has it: in some order.
-    TapirSerializable,
-}
-
-impl Protocol {
-    /// The name, as in `--protocol`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Spanner => "spanner",
-            Protocol::Tapir => "tapir",
-            Protocol::TapirSerializable => "tapir-serializable",
-        }
-    }
-
-    /// Which order is promised.
-    const fn guarantee(self) -> Guarantee {
-        match self {
-            Protocol::Spanner | Protocol::Tapir => Guarantee::StrictlySerializable,
-            Protocol::TapirSerializable => Guarantee::Serializable,
-        }
-    }
-}
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// What the nodes run.
-    pub protocol: Protocol,
+    pub protocol: Recipe,
     /// Where everything is drawn from.
     pub seed: u64,
     /// How many nodes.
@@ -145,13 +116,13 @@ impl Options {
 
     /// Whether clients may count on the order of real time.
     pub fn is_strict(&self) -> bool {
-        self.protocol.guarantee() == Guarantee::StrictlySerializable && !self.deceives()
+        self.protocol != Recipe::Tapir(Guarantee::Serializable) && !self.deceives()
     }
 
     /// A short run with everything that may go wrong.
     pub fn new(seed: u64) -> Self {
         Options {
-            protocol: Protocol::Spanner,
+            protocol: Recipe::Spanner,
             seed,
             nodes: 3,
             clients: 6,
@@ -316,13 +287,12 @@ pub fn run(options: Options) -> Report {
     planted::plant(rule, options.defect.is_some());
     sometimes::count();
     steps::watch(options.kill_at);
-    let mut report = match (options.protocol, options.profile.zip(options.scene)) {
-        (Protocol::Spanner, None) => World::<Spanner>::new(options).run(),
-        (Protocol::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
-        (_, scene) => {
-            assert!(scene.is_none() && !options.sql, "scenes and SQL are the spanner recipe's so far");
-            World::<Tapir>::new(options).run()
-        }
+    let scene = options.profile.zip(options.scene);
+    let mut report = match (options.protocol, scene) {
+        (Recipe::Spanner, None) => World::<Spanner>::new(options).run(),
+        (Recipe::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
+        (Recipe::Tapir(_), None) => World::<Tapir>::new(options).run(),
+        (Recipe::Tapir(_), Some(_)) => panic!("scenes are of groups that are led"),
     };
     steps::watch(None);
     planted::plant(None, false);

@@ -1,7 +1,7 @@
 //! One life of a node: a replica for each shard, on a real log and a real store, both on disks that fail, and sessions.
 
+use crate::carried::Carried;
 use crate::journal::{DATABASE, Journal, Records};
-use crate::recipe::Recipe;
 use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_log::{LogError, MemoryDisk};
@@ -84,7 +84,7 @@ impl<M: Machine> Member<M> {
     }
 }
 
-pub struct Life<R: Recipe> {
+pub struct Life<R: Carried> {
     pub incarnation: Incarnation,
     pub members: BTreeMap<ShardId, Member<R::Replica>>,
     pub desk: Arc<R::Desk>,
@@ -99,7 +99,7 @@ pub struct Life<R: Recipe> {
     pub own: R::Own,
 }
 
-impl<R: Recipe> Life<R> {
+impl<R: Carried> Life<R> {
     /// A life in which nobody lives yet, and what the log has of those who did.
     pub fn dawn(
         incarnation: Incarnation,

@@ -7,8 +7,8 @@
 //! A plan of one step is a statement of its own half of the time: the server retries it, and replays whole transactions where the client could not
 //! tell the difference. No client hears a commit timestamp: who wrote has that of its mark, who only read is judged by cycles alone.
 
+use crate::carried::Desk;
 use crate::client::{MARK, Seen};
-use crate::recipe::Desk;
 use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_history::{Op, Status, Value};
 use meridian_machine::sometimes;

@@ -4,13 +4,13 @@
 //! 2. A message is encoded when it leaves and decoded when it arrives, as between hosts.
 //! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions. Messages do not.
 
+use crate::carried::{Carried, Desk, KeyOf, MessageOf, TimerOf};
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
 use crate::life::Life;
 use crate::network::Network;
 use crate::profile::Profile;
-use crate::recipe::{Desk, KeyOf, MessageOf, Recipe, TimerOf};
 use crate::verdict::{Evidence, Installed, Past};
 use crate::{Defect, Faults, Options, Report, Timebase};
 use meridian_clock::Timestamp;
@@ -72,7 +72,7 @@ mod tapir;
 mod timing;
 mod watching;
 
-enum Event<R: Recipe> {
+enum Event<R: Carried> {
     Frame {
         from: usize,
         to: usize,
@@ -149,7 +149,7 @@ struct Whom {
     life: Option<Incarnation>,
 }
 
-struct Node<R: Recipe> {
+struct Node<R: Carried> {
     clock: Arc<NodeClock>,
     /// When it was looked at last.
     knows_time: bool,
@@ -206,7 +206,7 @@ impl Wake for Ready {
     }
 }
 
-pub struct World<R: Recipe> {
+pub struct World<R: Carried> {
     options: Options,
     rng: ChaCha8Rng,
     time: TrueTime,
@@ -275,7 +275,7 @@ fn index(node: NodeId) -> usize {
     node.0 as usize - 1
 }
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub fn new(options: Options) -> World<R> {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         let movers = ChaCha8Rng::seed_from_u64(options.seed ^ MOVERS);

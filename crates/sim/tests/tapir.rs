@@ -1,7 +1,9 @@
 //! TAPIR under every fault, judged: strictly serializable, and as the paper has it; and its planted defects.
 
 use meridian_history::Status;
-use meridian_sim::{Options, Protocol, Report, campaign, run};
+use meridian_sim::{Options, Report, campaign, run};
+use meridian_systems::Recipe;
+use meridian_txn::tapir::Guarantee;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +14,8 @@ fn seeds() -> u64 {
 
 /// Every third world promises an order, and not that of real time.
 fn world(seed: u64) -> Options {
-    let protocol = if seed % 3 == 2 { Protocol::TapirSerializable } else { Protocol::Tapir };
+    let guarantee = if seed % 3 == 2 { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
+    let protocol = Recipe::Tapir(guarantee);
     Options { protocol, transactions: 150, ..campaign(seed) }
 }
 

@@ -1,8 +1,8 @@
 //! A node as the coordinators on it see it: what they ask for is left on a desk, and the world takes it from there.
 
+use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
 use crate::life::address;
-use crate::recipe::{self, Wish};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
@@ -199,7 +199,7 @@ impl Desk {
     }
 }
 
-impl recipe::Desk for Desk {
+impl carried::Desk for Desk {
     type Key = Key;
     type Message = Message;
 

@@ -1,9 +1,9 @@
 //! A node as its sessions see it, where nobody leads: they speak to replicas, each of them, and what they say is left on a desk.
 
 use super::Halves;
+use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
 use crate::life::address;
-use crate::recipe::{self, Wish};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
@@ -126,7 +126,7 @@ impl Desk {
     }
 }
 
-impl recipe::Desk for Desk {
+impl carried::Desk for Desk {
     type Key = Key;
     type Message = Message;
 

@@ -2,11 +2,11 @@
 
 use super::{Event, MS, Whom, World};
 use crate::Defect;
-use crate::recipe::{Desk, Recipe};
+use crate::carried::{Carried, Desk};
 use meridian_machine::{Machine, sometimes};
 use rand::Rng;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn write(&mut self, node: usize) {
         let whom = self.whom(node);
         let there = &mut self.nodes[node];

@@ -1,15 +1,15 @@
 //! What must be true when everybody went home.
 
 use super::{Node, World};
+use crate::carried::Carried;
 use crate::client;
 use crate::life::Member;
-use crate::recipe::Recipe;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{KeyRange, StoreError};
 use std::collections::BTreeMap;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     /// Everybody went home, and replicas have nothing left to do.
     pub(super) fn is_at_rest(&self) -> bool {
         let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());

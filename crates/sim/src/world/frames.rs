@@ -2,13 +2,13 @@
 
 use super::{Event, Whom, World, index};
 use crate::Defect;
+use crate::carried::{Carried, Desk, MessageOf};
 use crate::life::address;
-use crate::recipe::{Desk, MessageOf, Recipe};
 use crate::world::processor::Price;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::DiskId;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn send(
         &mut self,
         node: usize,

@@ -8,9 +8,9 @@
 //! The newest segment is never lost, for the same reason.
 
 use super::{Event, MS, Whom, World};
+use crate::carried::Carried;
 use crate::faults::Decay;
 use crate::life::Unfit;
-use crate::recipe::Recipe;
 use meridian_log::{Disk, MemoryDisk};
 use rand::Rng;
 
@@ -26,7 +26,7 @@ pub enum Part {
     Store,
 }
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     /// Something happens to the bytes of a disk; false if there are none.
     pub(super) fn injure(&mut self, node: usize, decay: Decay) -> bool {
         if let Decay::FileLost = decay {

@@ -3,7 +3,7 @@
 //! A node greets all others when it begins a life, and again and again until it is admitted.
 
 use super::{Event, MS, Whom, World};
-use crate::recipe::Recipe;
+use crate::carried::Carried;
 use meridian_machine::NodeId;
 use meridian_placement::{Acquaintances, DiskId, Greeting, Stranger};
 use rand::Rng;
@@ -11,7 +11,7 @@ use rand::Rng;
 /// Who is not admitted greets again after so long.
 const AGAIN: u64 = 200 * MS;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn others(&self, node: usize) -> Vec<NodeId> {
         self.members.iter().copied().filter(|other| *other != self.members[node]).collect()
     }

@@ -2,14 +2,14 @@
 
 use super::{BEGINNING, Event, MS, Whom, World, index};
 use crate::Timebase;
+use crate::carried::{Carried, Desk};
 use crate::life::{Life, Member};
-use crate::recipe::{Desk, Recipe};
 use meridian_clock::Reading;
 use meridian_machine::{Effect as Do, NodeId, Outbox, ShardId};
 use rand::Rng;
 use std::collections::BTreeSet;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn boot(&mut self, node: usize) {
         if self.nodes[node].life.is_some() || self.gone.contains(&node) {
             return;

@@ -1,15 +1,15 @@
 //! A node's one processor: what is for a node that is busy waits, in order.
 
 use super::{Event, MS, S, Whom, World};
+use crate::carried::Carried;
 use crate::profile::{Costs, Profile};
-use crate::recipe::Recipe;
 
 /// Nothing is measured before that: somebody has to lead first.
 const WARM: u64 = 2 * S;
 /// A clock of a data centre is as sure as this.
 const HALF_WIDTH: u64 = MS / 10;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     /// Whether an event has to wait; then it does.
     pub(super) fn queues(&mut self, node: usize, whom: Option<Whom>, event: Event<R>) -> Option<Event<R>> {
         let now = self.now();

@@ -1,9 +1,9 @@
 //! Clients and the coordinators that they speak with.
 
 use super::{Event, HISTORY, MS, Ready, S, Task, World};
+use crate::carried::{Carried, Desk, Wish};
 use crate::client;
 use crate::client::Seen;
-use crate::recipe::{Desk, Recipe, Wish};
 use crate::sql;
 use crate::workload::{Drawing, Plan, Step};
 use crate::world::processor::Price;
@@ -17,7 +17,7 @@ use rand::Rng;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn begin(&mut self, client: usize) {
         if !self.open || self.clients[client].attempt.is_some() {
             return;

@@ -2,9 +2,9 @@
 
 use super::{Event, MS, S, World};
 use crate::Report;
+use crate::carried::Carried;
 use crate::faults::Fault;
 use crate::profile::Costs;
-use crate::recipe::Recipe;
 use crate::scene::{Incident, Scene, Work};
 use crate::spanner::Spanner;
 use crate::workload::{Plan, Scope, Step};
@@ -135,7 +135,7 @@ impl World<Spanner> {
     }
 }
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     fn raise(&mut self) {
         for client in 0..self.clients.len() {
             self.push_at(self.clients[client].due, None, Event::Begin(client));

@@ -2,13 +2,13 @@
 
 use super::{Event, HAND_OVER_PATIENCE, LIE, MS, Whom, World};
 use crate::Defect;
+use crate::carried::{Carried, Desk};
 use crate::faults::Fault;
-use crate::recipe::{Desk, Recipe};
 use crate::world::injuries::Part;
 use meridian_machine::steps;
 use rand::Rng;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn next_fault(&mut self) {
         if let Some((after, fault)) = self.nemesis.draw(&mut self.rng, self.nodes.len()) {
             self.push(after, None, Event::Fault(fault));

@@ -2,16 +2,18 @@
 
 use super::{Event, LIVENESS, MS, S, World};
 use crate::Defect;
+use crate::carried::{Carried, MessageOf};
 use crate::life::Unfit;
-use crate::recipe::{MessageOf, Recipe};
 use crate::tapir::desk::Desk;
 use crate::tapir::life::{Birth, Life, Member, Own as Installed};
 use crate::tapir::{Halves, Tapir};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError, local};
 use meridian_replication::inconsistent::{Message as Said, Unordered, View};
+use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{self, Effect, Kept, Message, Page, Replica, Serve};
+use meridian_txn::tapir::Guarantee;
 use rand::Rng;
 use std::collections::BTreeMap;
 
@@ -38,7 +40,7 @@ pub enum Own {
     Late(ShardId),
 }
 
-impl Recipe for Tapir {
+impl Carried for Tapir {
     type Replica = Replica;
     type Desk = Desk;
     type Own = Installed;
@@ -63,7 +65,7 @@ impl Recipe for Tapir {
             incarnation: there.incarnation,
             nodes: &world.members,
             seed,
-            guarantee: world.options.protocol.guarantee(),
+            guarantee: world.guarantee(),
             halves: world.halves(),
             farthest_ns: world.options.regions.farthest_ns(),
             defect: world.options.defect,
@@ -232,6 +234,13 @@ impl Recipe for Tapir {
 }
 
 impl World<Tapir> {
+    fn guarantee(&self) -> Guarantee {
+        match self.options.protocol {
+            Recipe::Tapir(guarantee) => guarantee,
+            Recipe::Spanner => Guarantee::StrictlySerializable,
+        }
+    }
+
     /// Which shard has which keys.
     fn halves(&self) -> Halves {
         Halves::at(&self.options.workload.middle(self.keys, self.options.transactions))

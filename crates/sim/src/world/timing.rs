@@ -1,13 +1,13 @@
 //! Nodes that ask each other what time it is.
 
 use super::{Event, Whom, World};
+use crate::carried::Carried;
 use crate::clock::Answer;
-use crate::recipe::Recipe;
 use meridian_clock::Health;
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
 use meridian_placement::DiskId;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     pub(super) fn ask_time(&mut self, node: usize) {
         if let Some(unsure_ns) = self.nodes[node].unsure_ns.take() {
             self.measured.unsure_ns.push((self.now() - self.measured_since, unsure_ns));

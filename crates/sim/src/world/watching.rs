@@ -13,7 +13,7 @@
 
 use super::World;
 use crate::Timebase;
-use crate::recipe::{Desk, Recipe};
+use crate::carried::{Carried, Desk};
 use crate::spanner::Spanner;
 use crate::spanner::life::log_of;
 use meridian_clock::{Health, Timestamp};
@@ -45,7 +45,7 @@ pub struct Watch {
 /// Of what was decided elsewhere so late reads are held against it: longer than anything stays prepared for long.
 const READS_KEPT_NS: u64 = 5_000_000_000;
 
-impl<R: Recipe> World<R> {
+impl<R: Carried> World<R> {
     /// Whether anybody looks.
     pub(super) fn watches(&self) -> bool {
         self.options.defect.is_none() && self.options.profile.is_none()

@@ -9,8 +9,8 @@ mod pausing;
 mod splitting;
 
 use super::{Event, HISTORY, IDLE_AFTER, MS, S, Whom, World, index};
+use crate::carried::Carried;
 use crate::life::{Member, Unfit};
-use crate::recipe::Recipe;
 use crate::spanner::Spanner;
 use crate::spanner::desk::{Desk, Key};
 use crate::spanner::life::{self, Copy, Life, Timing};
@@ -59,7 +59,7 @@ pub enum Own {
     },
 }
 
-impl Recipe for Spanner {
+impl Carried for Spanner {
     type Replica = Replica;
     type Desk = Desk;
     type Own = life::Own;

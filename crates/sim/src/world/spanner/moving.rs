@@ -4,8 +4,8 @@
 //! 2. Who asks for other members asks once: whoever leads goes on with what the log says.
 
 use super::{Event, MS, Own, S, World};
+use crate::carried::Carried;
 use crate::life::{self, Unfit};
-use crate::recipe::Recipe;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;

@@ -21,13 +21,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What replicas of a recipe say.
-pub type MessageOf<R> = <<R as Recipe>::Replica as Machine>::Message;
+pub type MessageOf<R> = <<R as Carried>::Replica as Machine>::Message;
 /// What they wait for.
-pub type TimerOf<R> = <<R as Recipe>::Replica as Machine>::Timer;
+pub type TimerOf<R> = <<R as Carried>::Replica as Machine>::Timer;
 /// What they ask for.
-pub type EffectOf<R> = <<R as Recipe>::Replica as Machine>::Effect;
+pub type EffectOf<R> = <<R as Carried>::Replica as Machine>::Effect;
 /// What is waited for at a desk.
-pub type KeyOf<R> = <<R as Recipe>::Desk as Desk>::Key;
+pub type KeyOf<R> = <<R as Carried>::Desk as Desk>::Key;
 
 /// What sessions want of the world.
 pub enum Wish<K, M> {
@@ -67,7 +67,7 @@ pub trait Desk: Send + Sync + 'static {
 }
 
 /// A recipe, as the world carries it.
-pub trait Recipe: Sized + 'static {
+pub trait Carried: Sized + 'static {
     /// A shard's replica.
     type Replica: Machine<Message: Clone, Timer: Copy>;
     /// A node as its sessions see it.
