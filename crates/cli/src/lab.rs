@@ -6,7 +6,8 @@ use meridian_history::cycles::{self, Model};
 use meridian_history::linearizable::{self, Limit};
 use meridian_history::{Status, Transaction, read_lines, timestamps, write};
 use meridian_sim::profile::{Costs, quantile_ms};
-use meridian_sim::{Faults, Options, Regions, Report, SHOULD_MEET, Timebase, Workload, run, shrink};
+use meridian_sim::{Faults, Options, Regions, Report, Timebase, Workload, run, should_meet, shrink};
+use meridian_systems::Recipe;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -16,13 +17,6 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-/// What a world runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Protocol {
-    /// Two-phase locking at a leader under a timed lease, commit wait.
-    Spanner,
-}
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,9 +40,9 @@ pub enum Kind {
 /// `meridian sim`
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// The protocol.
-    #[arg(long, value_enum, default_value = "spanner")]
-    protocol: Protocol,
+    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable; tapir-serializable, as its paper has them.
+    #[arg(long, default_value = "spanner", value_parser = protocol)]
+    protocol: Recipe,
     /// One world: everything in it is drawn from this.
     #[arg(long, default_value_t = 0, conflicts_with = "seeds")]
     seed: u64,
@@ -165,6 +159,11 @@ fn workload(text: &str) -> Result<Work, String> {
     if text == "all" { Ok(Work::All) } else { text.parse().map(Work::One) }
 }
 
+fn protocol(text: &str) -> Result<Recipe, String> {
+    let known = || Recipe::ALL.map(Recipe::name).join(", ");
+    Recipe::named(text).ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
+}
+
 fn faults(kinds: &[Kind]) -> Faults {
     let has = |kind: Kind| kinds.contains(&kind) || kinds.contains(&Kind::All);
     Faults {
@@ -221,6 +220,7 @@ impl Simulation {
     fn options(&self, seed: u64) -> Options {
         let nodes = self.nodes as usize;
         Options {
+            protocol: self.protocol,
             nodes,
             clients: 2 * nodes,
             transactions: self.txns,
@@ -255,6 +255,10 @@ impl Simulation {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
         let Options { nodes, transactions, regions, workload, strikes, moves, .. } = options;
+        let protocol = match self.protocol {
+            Recipe::Spanner => String::new(),
+            other => format!("--protocol {} ", other.name()),
+        };
         let sql = if self.sql { "--sql " } else { "" };
         let time = match self.timebase() {
             Timebase::Bound => "",
@@ -265,13 +269,29 @@ impl Simulation {
         let moves = moves.map_or(String::new(), |moves| format!(" --moves {moves}"));
         let strikes = strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
         format!(
-            "meridian sim --seed {seed} --workload {workload} --faults {} {world}{moves}{strikes} --trace",
+            "meridian sim {protocol}--seed {seed} --workload {workload} --faults {} {world}{moves}{strikes} --trace",
             faults.join(",")
         )
     }
 
+    /// An option that means nothing where nobody leads, and why.
+    fn misfit(&self) -> Option<(&'static str, &'static str)> {
+        let misfits = [
+            (self.sql, "--sql", "its clients read and write keys so far"),
+            (self.moves.is_some(), "--moves", "its replicas are where they are"),
+            (self.profile.is_some(), "--profile", "what is predicted are groups that are led"),
+            (self.nodes.is_multiple_of(2), "--nodes", "its replicas are an odd number"),
+        ];
+        let misfit = misfits.into_iter().find(|(given, _, _)| *given && self.protocol != Recipe::Spanner);
+        misfit.map(|(_, option, why)| (option, why))
+    }
+
     /// Runs it.
     pub fn run(&self) -> ExitCode {
+        if let Some((option, why)) = self.misfit() {
+            eprintln!("meridian: {option} does not go with --protocol {}: {why}", self.protocol.name());
+            return ExitCode::FAILURE;
+        }
         match self.seeds {
             None if self.profile.is_some() => self.predict(),
             None => self.one(),
@@ -378,6 +398,7 @@ impl Simulation {
                 "{}",
                 serde_json::json!({
                     "seed": report.seed,
+                    "protocol": self.protocol.name(),
                     "workload": self.workload.of(self.seed).name(),
                     "verdict": report.verdict.as_ref().map_or_else(|why| why.as_str(), |()| "ok"),
                     "ok": ok,
@@ -394,7 +415,8 @@ impl Simulation {
         } else {
             let workload = self.workload.of(self.seed);
             println!(
-                "world         seed {}, {} nodes, {} clients, {workload}",
+                "world         {}, seed {}, {} nodes, {} clients, {workload}",
+                self.protocol.name(),
                 report.seed,
                 self.nodes,
                 2 * self.nodes
@@ -411,9 +433,11 @@ impl Simulation {
             println!("time          {seconds:.1} s of the world's own, {} events", report.events);
             println!("trace hash    {:016x}", report.trace_hash);
             match &report.verdict {
-                Ok(()) => println!(
-                    "verdict       strictly serializable, everybody got on, nothing is left, all copies are equal"
-                ),
+                Ok(()) => {
+                    let order =
+                        if self.options(self.seed).is_strict() { "strictly serializable" } else { "serializable" };
+                    println!("verdict       {order}, everybody got on, nothing is left, all copies are equal");
+                }
                 Err(why) => println!("verdict       WRONG: {why}"),
             }
         }
@@ -470,7 +494,7 @@ impl Simulation {
         let varied = matches!(self.workload, Work::All | Work::One(Workload::Mixed));
         let enough = to - from >= 300 && self.faults == [Kind::All] && !self.sql && varied;
         let missed: Vec<&str> =
-            SHOULD_MEET.iter().copied().filter(|what| enough && !reached.contains_key(what)).collect();
+            should_meet(self.protocol).iter().copied().filter(|what| enough && !reached.contains_key(what)).collect();
         let hungry = enough && starved.len() as u64 * 100 > to - from;
         let good = wrong.is_empty() && missed.is_empty() && !hungry;
         let verdict = if good { "ok" } else { "wrong" };
@@ -478,12 +502,13 @@ impl Simulation {
             println!(
                 "{}",
                 serde_json::json!({
-                    "seeds": to - from, "verdict": verdict, "ok": ok, "failed": failed, "unknown": unknown, "faults": faults,
+                    "protocol": self.protocol.name(), "seeds": to - from, "verdict": verdict, "ok": ok, "failed": failed, "unknown": unknown, "faults": faults,
                     "reached": reached, "missed": missed, "starved": starved, "wrong": wrong, "virtual_ns": virtual_ns, "seeds_per_second": (to - from) as f64 / seconds,
                 })
             );
         } else {
-            println!("seeds         {from}..{to}, {:.1} a second", (to - from) as f64 / seconds);
+            let protocol = self.protocol.name();
+            println!("seeds         {from}..{to} of {protocol}, {:.1} a second", (to - from) as f64 / seconds);
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
             for (name, times) in faults {
                 println!("              {times:>8} × {name}");
@@ -530,7 +555,7 @@ impl Simulation {
             "at": now.as_secs(),
             "version": env!("CARGO_PKG_VERSION"),
             "commit": std::env::var("MERIDIAN_COMMIT").ok(),
-            "protocol": self.protocol.to_possible_value().map(|value| value.get_name().to_owned()),
+            "protocol": self.protocol.name(),
             "seeds": [from, to],
             "workload": workload,
             "sql": self.sql,

@@ -5,6 +5,8 @@
 
 use crate::{Faults, Options, campaign};
 use meridian_machine::planted::Rule;
+use meridian_systems::Recipe;
+use meridian_txn::tapir::Guarantee;
 
 /// What the world does wrong on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,27 @@ impl Defect {
     /// Every one.
     pub fn all() -> impl Iterator<Item = Defect> {
         Self::SEAMS.into_iter().chain(Rule::ALL.into_iter().map(Defect::Rule))
+    }
+
+    /// Those that worlds without leaders are to notice: of the seams those that they have, and their own rules.
+    pub fn of_tapir() -> impl Iterator<Item = Defect> {
+        let seams = [
+            Defect::InstalledLate,
+            Defect::SyncLost,
+            Defect::ClockLies,
+            Defect::ReadOneBefore,
+            Defect::EntriesForgotten,
+            Defect::HalfInstalled,
+            Defect::EarlierLifeHeard,
+        ];
+        let rules = Rule::OF_PROPOSALS.into_iter().chain(Rule::OF_RECORDS).chain([Rule::CommitWait]);
+        seams.into_iter().chain(rules.map(Defect::Rule))
+    }
+
+    /// A world without leaders in which it may show.
+    pub fn world_of_tapir(self, seed: u64) -> Options {
+        let protocol = Recipe::Tapir(Guarantee::StrictlySerializable);
+        Options { protocol, defect: Some(self), faults: self.faults(), ..campaign(seed) }
     }
 
     /// As tables have it.

@@ -194,7 +194,7 @@ impl Report {
     }
 }
 
-/// What every campaign of some hundred seeds under all faults should meet.
+/// What every campaign of some hundred seeds under all faults should meet, where groups are led.
 pub const SHOULD_MEET: &[&str] = &[
     "a commit is asked for again after it was agreed",
     "a commit waits for a lock",
@@ -227,6 +227,39 @@ pub const SHOULD_MEET: &[&str] = &[
     "entries that were never agreed are replaced",
     "leadership is handed to whoever asks most",
     "leadership is lost while a commit is being agreed on",
+];
+
+/// What every such campaign should meet.
+pub const fn should_meet(protocol: Recipe) -> &'static [&'static str] {
+    match protocol {
+        Recipe::Spanner => SHOULD_MEET,
+        Recipe::Tapir(_) => SHOULD_MEET_OF_TAPIR,
+    }
+}
+
+/// The same where nobody leads.
+const SHOULD_MEET_OF_TAPIR: &[&str] = &[
+    "a client knows of a later view than a replica",
+    "a commit comes to a replica that has not heard of it",
+    "a replica between two views is silent",
+    "a replica has not heard of what is decided",
+    "a snapshot waits for what is prepared below it",
+    "a transaction is proposed that has ended",
+    "a transaction is proposed that is being recovered",
+    "a transaction is recovered that has committed",
+    "a transaction is recovered that has not committed",
+    "a view begins without what a replica was told",
+    "a view change decides what nobody had decided",
+    "a view does not begin in time",
+    "a view is merged from records of different views",
+    "a view's leader says again that it has begun",
+    "an attempt comes that is not the newest",
+    "an operation takes the slow path",
+    "another timestamp is proposed",
+    "nobody can say in time whether a transaction has committed",
+    "somebody has not heard that a view has begun",
+    "something is proposed again",
+    "the nearest replica does not answer",
 ];
 
 /// The steps of the protocol, in each role, at which a node may end.

@@ -1,11 +1,13 @@
 //! TAPIR under every fault, judged: strictly serializable, and as the paper has it; and its planted defects.
 
 use meridian_history::Status;
-use meridian_sim::{Options, Report, campaign, run};
+use meridian_sim::{Defect, Options, Report, campaign, run};
 use meridian_systems::Recipe;
 use meridian_txn::tapir::Guarantee;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// How many seeds: `SEEDS=1000 cargo test …` looks further.
 fn seeds() -> u64 {
@@ -72,4 +74,39 @@ fn every_history_is_what_was_promised() {
     println!("{counts:?}, {starved} starved, {met:#?}");
     let wrong: Vec<&String> = reports.iter().filter_map(|report| report.verdict.as_ref().err()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// `cargo xtask defects --tapir` tells how many seeds each takes.
+#[test]
+fn planted_defects_are_noticed() {
+    let most = std::env::var("DEFECT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let defects: Vec<Defect> = Defect::of_tapir().collect();
+    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let look = || {
+        while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let why = Mutex::new(String::new());
+            let noticed = |seed: &u64| {
+                let spoilt = || match run(defect.world_of_tapir(*seed)).verdict {
+                    Ok(()) => false,
+                    Err(text) => {
+                        *why.lock().unwrap() = text;
+                        true
+                    }
+                };
+                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
+            };
+            let first = (0..most).find(noticed);
+            println!(
+                "{}: first noticed by seed {first:?} {}",
+                defect.name(),
+                why.lock().unwrap().chars().take(160).collect::<String>()
+            );
+            if first.is_none() {
+                missed.lock().unwrap().push(defect.name());
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "not noticed by {most} seeds each: {missed:?}");
 }
