@@ -303,6 +303,11 @@ pub fn delays() -> Vec<(&'static str, u64)> {
     World::<Spanner>::delays()
 }
 
+/// The same where nobody leads.
+pub fn delays_of_tapir() -> Vec<(&'static str, u64)> {
+    World::<Tapir>::delays()
+}
+
 /// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it woke after its lease had ended.
 pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_after_a_pause(defect)

@@ -63,6 +63,7 @@ mod frames;
 mod injuries;
 mod meeting;
 mod nodes;
+mod one_by_one;
 mod processor;
 mod sessions;
 mod spanner;

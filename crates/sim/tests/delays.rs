@@ -16,3 +16,10 @@ fn no_transaction_waits_for_more_messages_than_is_written() {
     }
     assert_eq!(found, golden);
 }
+
+#[test]
+fn where_nobody_leads_neither() {
+    for (name, delays) in meridian_sim::delays_of_tapir() {
+        println!("{name} | {delays}");
+    }
+}

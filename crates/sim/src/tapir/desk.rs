@@ -34,6 +34,8 @@ struct State {
     numbers: u64,
     rng: ChaCha8Rng,
     reached: BTreeSet<NodeId>,
+    /// Somebody can be reached who could not be.
+    met: bool,
     waiting: BTreeMap<Key, oneshot::Sender<Message>>,
     wishes: Vec<Wish<Key, Message>>,
     /// Whose fate is being found out here.
@@ -63,6 +65,7 @@ impl Desk {
             numbers: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             reached: nodes.iter().copied().collect(),
+            met: true,
             waiting: BTreeMap::new(),
             wishes: Vec::new(),
             recovering: BTreeSet::new(),
@@ -87,6 +90,11 @@ impl Desk {
             }
             desk.state.lock().recovering.remove(&who);
         }))
+    }
+
+    /// Whether somebody can be reached again, or for the first time, since this was last asked.
+    pub fn has_met(&self) -> bool {
+        std::mem::take(&mut self.state.lock().met)
     }
 
     fn number(&self) -> u64 {
@@ -150,6 +158,7 @@ impl carried::Desk for Desk {
     fn set_reached(&self, reached: BTreeSet<NodeId>) {
         let mut state = self.state.lock();
         state.waiting.retain(|(_, node), _| *node == NOBODY || reached.contains(node));
+        state.met |= !reached.is_subset(&state.reached);
         state.reached = reached;
     }
 

@@ -17,8 +17,8 @@ pub struct Halves {
 
 impl Halves {
     /// Those below a key, and the others.
-    pub fn at(middle: &str) -> Halves {
-        let (first, second) = KeyRange::all().cut(&Key::from(middle));
+    pub fn at(middle: Key) -> Halves {
+        let (first, second) = KeyRange::all().cut(&middle);
         Halves { bounds: [first, second] }
     }
 

@@ -1,22 +1,20 @@
 //! How many messages one after the other a transaction waits for: on a network where each takes the same time, and nothing else takes any.
 
-use super::{Event, MS, S, Whom, World};
-use crate::client;
+use super::super::one_by_one::ONE;
+use super::{S, World};
 use crate::spanner::Spanner;
 use crate::spanner::desk::Handle;
-use crate::workload::{Plan, Scope, Step};
-use crate::{Defect, Faults, Options};
+use crate::workload::{Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
+use meridian_systems::Recipe;
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Ask, Request, Site, TransactionId};
 use meridian_txn::{Age, Lock, Mode, ReadAt};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What one message takes.
-const ONE: u64 = 20 * MS;
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
 impl World<Spanner> {
@@ -27,27 +25,9 @@ impl World<Spanner> {
         found
     }
 
-    /// Three nodes that have met, of which the first leads.
-    pub(super) fn three(defect: Option<Defect>) -> World<Spanner> {
-        let quiet = Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), ..Options::new(1) };
-        let mut world = World::new(Options { defect, ..quiet });
-        world.network.even(ONE);
-        (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, super::IDLE_AFTER);
-        for node in 0..world.nodes.len() {
-            world.nodes[node].sync_ns = 10;
-            world.nodes[node].clock.claim(1_000);
-            world.nodes[node].clock.set(0);
-            world.push(0, Some(Whom { node, life: None }), Event::Boot);
-        }
-        world.until(0, |_| false);
-        world.acquaint();
-        world.until(3 * S, |_| false);
-        world
-    }
-
     /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's has no part in them.
     fn delays_of_sql() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three(None);
+        let mut world = Self::three(Recipe::Spanner, None);
         let (leader, other) = (0, 1);
         world.asks(leader, vec!["CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 0), (2, 0)"]);
         world.split_at("\u{2}"); // Rows begin here.
@@ -98,7 +78,7 @@ impl World<Spanner> {
     }
 
     fn delays_of_keys() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three(None);
+        let mut world = Self::three(Recipe::Spanner, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let change = |name: &str| Step::Append(name.to_owned(), 1);
@@ -134,29 +114,6 @@ impl World<Spanner> {
         world.until(3 * S, |_| false);
         found.push(("two groups, one led here: write both", world.takes(leader, Mode::ReadWrite, both())));
         found
-    }
-
-    /// Runs one transaction at a node, and says what it waited for.
-    pub(super) fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
-        self.takes_with(node, mode, steps, Scope::Open)
-    }
-
-    /// The same, where something is said of its scope.
-    fn takes_with(&mut self, node: usize, mode: Mode, steps: Vec<Step>, scope: Scope) -> u64 {
-        let plan = Plan { mode, steps, mark: None, rows: 10, scope, alone: false, schema: None, dawdles_ns: None };
-        let Some(life) = &self.nodes[node].life else { return u64::MAX };
-        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
-        let (seen, began) = (Arc::default(), self.now());
-        let there = &mut self.clients[0];
-        (there.node, there.mode, there.mark, there.start, there.seen) = (node, mode, None, began, Arc::clone(&seen));
-        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
-        self.poll(0);
-        let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
-        assert!(ended, "it goes on for ever: {:?} {:?}", self.violation, self.what_is_left());
-        let took = self.now() - began;
-        self.until(ONE / 2, |_| false); // What was left behind is done.
-        assert_eq!(self.violation, None);
-        (took + ONE / 4) / ONE
     }
 
     /// Splits the first shard, where it is led.

@@ -10,6 +10,7 @@ use crate::workload::{Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Value};
 use meridian_machine::{Address, Role, ShardId};
+use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Footing, Reply, Site};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 impl World<Spanner> {
     /// What a session of the next life reads of a key that is 2, when an answer comes that the life before has asked for, of another key, which is 1.
     pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
-        let mut world = World::three(defect);
+        let mut world = World::<Spanner>::three(Recipe::Spanner, defect);
         let (leader, node, shard) = (0, 1, ShardId(0));
         let write = |name: &str, number| vec![Step::Write(name.to_owned(), Some(number))];
         world.takes(leader, Mode::ReadWrite, write("ra", 1));

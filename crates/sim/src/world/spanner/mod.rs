@@ -8,7 +8,7 @@ mod moving;
 mod pausing;
 mod splitting;
 
-use super::{Event, HISTORY, IDLE_AFTER, MS, S, Whom, World, index};
+use super::{Event, HISTORY, MS, S, World, index};
 use crate::carried::Carried;
 use crate::life::{Member, Unfit};
 use crate::spanner::Spanner;

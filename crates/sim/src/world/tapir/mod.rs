@@ -1,5 +1,7 @@
 //! A world in which nobody leads: what is asked of replicas beside faults, who looks for transactions that nobody ends, and what is left when everybody went home.
 
+mod delays;
+
 use super::{Event, LIVENESS, MS, S, World};
 use crate::Defect;
 use crate::carried::{Carried, MessageOf};
@@ -27,6 +29,9 @@ const OVERDUE: u64 = 400 * MS;
 const TURN: u64 = 1_500 * MS;
 /// Who finds out gives up after so long, and looks again.
 const PATIENCE: u64 = 5 * S;
+
+/// How the keys of the clients' table begin, where they speak SQL.
+const ROWS_OF_TABLE: &[u8] = b"\x02\x00\x00\x40\x00\x40";
 
 /// What happens to replicas without a leader alone.
 pub enum Own {
@@ -243,7 +248,16 @@ impl World<Tapir> {
 
     /// Which shard has which keys.
     fn halves(&self) -> Halves {
-        Halves::at(&self.options.workload.middle(self.keys, self.options.transactions))
+        let middle = self.options.workload.middle(self.keys, self.options.transactions);
+        match self.options.sql {
+            true => Halves::at([ROWS_OF_TABLE, middle.as_bytes()].concat().into()),
+            false => Halves::at(middle.as_str().into()),
+        }
+    }
+
+    /// Whether nodes ask for views when they meet others again, of whom they may have missed something; otherwise only somebody else does.
+    fn tends(&self) -> bool {
+        self.options.seed.is_multiple_of(2)
     }
 
     fn replicas(&self) -> impl Iterator<Item = (ShardId, &Replica)> {
@@ -266,6 +280,10 @@ impl World<Tapir> {
         let whom = self.whom(node);
         self.push(LOOK_EVERY, whom, Event::Of(Own::Look));
         let now = self.nodes[node].clock.reading();
+        let Some(life) = &self.nodes[node].life else { return };
+        if life.desk.has_met() && self.tends() {
+            self.halves().all().for_each(|(shard, _)| self.change_view(node, shard));
+        }
         let Some(life) = &self.nodes[node].life else { return };
         let all = self.nodes.len();
         let turn = |coordinator: u32| (node + all - (coordinator as usize - 1)) % all;

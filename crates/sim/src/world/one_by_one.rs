@@ -1,0 +1,57 @@
+//! One transaction after the other, on a network where each message takes the same time and nothing else takes any: how many it waits for.
+
+use super::{Event, IDLE_AFTER, MS, S, Whom, World};
+use crate::carried::Carried;
+use crate::client;
+use crate::workload::{Plan, Scope, Step};
+use crate::{Defect, Faults, Options};
+use meridian_systems::Recipe;
+use meridian_txn::Mode;
+use std::sync::Arc;
+
+/// What one message takes.
+pub(super) const ONE: u64 = 20 * MS;
+
+impl<R: Carried> World<R> {
+    /// Three nodes that have met; where there are leaders, the first leads.
+    pub(super) fn three(protocol: Recipe, defect: Option<Defect>) -> Self {
+        let quiet =
+            Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), protocol, ..Options::new(1) };
+        let mut world = World::new(Options { defect, ..quiet });
+        world.network.even(ONE);
+        (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
+        for node in 0..world.nodes.len() {
+            world.nodes[node].sync_ns = 10;
+            world.nodes[node].clock.claim(1_000);
+            world.nodes[node].clock.set(0);
+            world.push(0, Some(Whom { node, life: None }), Event::Boot);
+        }
+        world.until(0, |_| false);
+        world.acquaint();
+        world.until(3 * S, |_| false);
+        world
+    }
+
+    /// Runs one transaction at a node, and says what it waited for.
+    pub(super) fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
+        self.takes_with(node, mode, steps, Scope::Open)
+    }
+
+    /// The same, where something is said of its scope.
+    pub(super) fn takes_with(&mut self, node: usize, mode: Mode, steps: Vec<Step>, scope: Scope) -> u64 {
+        let plan = Plan { mode, steps, mark: None, rows: 10, scope, alone: false, schema: None, dawdles_ns: None };
+        let Some(life) = &self.nodes[node].life else { return u64::MAX };
+        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
+        let (seen, began) = (Arc::default(), self.now());
+        let there = &mut self.clients[0];
+        (there.node, there.mode, there.mark, there.start, there.seen) = (node, mode, None, began, Arc::clone(&seen));
+        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
+        self.poll(0);
+        let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
+        assert!(ended, "it goes on for ever: {:?} {:?}", self.violation, self.what_is_left());
+        let took = self.now() - began;
+        self.until(ONE / 2, |_| false); // What was left behind is done.
+        assert_eq!(self.violation, None);
+        (took + ONE / 4) / ONE
+    }
+}

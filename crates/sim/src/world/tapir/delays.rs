@@ -1,0 +1,32 @@
+//! How many messages one after the other a transaction waits for where nobody leads.
+
+use super::World;
+use crate::tapir::Tapir;
+use crate::workload::Step;
+use meridian_systems::Recipe;
+use meridian_txn::tapir::Guarantee;
+use meridian_txn::{Lock, Mode, ReadAt};
+
+const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
+
+impl World<Tapir> {
+    /// What each kind of transaction waits for, in message delays.
+    pub fn delays() -> Vec<(&'static str, u64)> {
+        let mut world = Self::three(Recipe::Tapir(Guarantee::StrictlySerializable), None);
+        let write = |name: &str| Step::Write(name.to_owned(), Some(1));
+        let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
+        let (here, change) = (1, Mode::ReadWrite);
+        let mut found = Vec::new();
+        found.push(("one shard: write", world.takes(here, change, vec![write("ra")])));
+        found.push(("one shard: read and write", world.takes(here, change, vec![Step::Append("lb".to_owned(), 1)])));
+        found.push(("two shards: write both", world.takes(here, change, vec![write("la"), write("ra")])));
+        found.push(("two shards: read one, write one", world.takes(here, change, vec![read("lb"), write("ra")])));
+        found.push(("read-only, one key", world.takes(here, NOW, vec![read("ra")])));
+        found.push(("read-only, a key of each shard", world.takes(here, NOW, vec![read("lb"), read("ra")])));
+        world.gone.insert(2);
+        world.crash(2, 0);
+        found.push(("a replica is away: write", world.takes(here, change, vec![write("ra")])));
+        found.push(("a replica is away: read-only", world.takes(here, NOW, vec![read("ra")])));
+        found
+    }
+}
