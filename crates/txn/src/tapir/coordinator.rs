@@ -40,6 +40,8 @@ const BUMP_NS: u64 = 1_000_000;
 const LONGEST_BUMP_NS: u64 = 64_000_000;
 /// Who has met somebody whose fate is open comes again after as much, drawn, and twice as much each time.
 const REST_NS: u64 = 1_000_000;
+/// Who waits for a timestamp to pass asks the time again after so long at least.
+const SHORTEST_NS: u64 = 50_000;
 
 /// A database whose transactions validate, from this node.
 pub struct Gateway<S> {
@@ -120,6 +122,22 @@ pub(super) fn unavailable<S: Site>(site: &S, shard: ShardId) -> Failure {
         true => "this node is shutting down: begin again once it is back".to_owned(),
         false => format!("too few replicas of shard {} answer: are their nodes up?", shard.0),
     })
+}
+
+/// Waits until a timestamp has surely passed; false if the node ends before.
+pub(super) async fn passes<S: Site>(site: &S, at: Timestamp) -> bool {
+    loop {
+        let now = site.now();
+        if now.interval.after(at.nanos) {
+            return true;
+        }
+        if site.is_closed() {
+            return false;
+        }
+        // A clock that was set back stands still: it is not asked all the time.
+        let left_ns = at.nanos - now.interval.earliest + 1;
+        site.pause(now.boot_ns + left_ns.max(SHORTEST_NS)).await;
+    }
 }
 
 /// The part of a range that a chunk covers.
@@ -293,12 +311,8 @@ impl<S: Site> Session<S> {
             self.site.tell(*shard, End::Commit(proposal));
         }
         let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(Rule::CommitWait);
-        while waits && self.site.now().interval.earliest <= at.nanos {
-            if self.site.is_closed() {
-                return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
-            }
-            let now = self.site.now();
-            self.site.pause(now.boot_ns + (at.nanos - now.interval.earliest) + 1).await;
+        if waits && !passes(&*self.site, at).await {
+            return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
         }
         Outcome::Committed { at }
     }

@@ -53,12 +53,8 @@ impl<S: Site> Snapshot<S> {
         }
         let looked = looked?;
         let waits = self.guarantee == Guarantee::StrictlySerializable;
-        while waits && self.site.now().interval.earliest <= looked.newest.nanos {
-            if self.site.is_closed() {
-                return Err(super::coordinator::unavailable(&*self.site, shard));
-            }
-            let now = self.site.now();
-            self.site.pause(now.boot_ns + (looked.newest.nanos - now.interval.earliest) + 1).await;
+        if waits && !super::coordinator::passes(&*self.site, looked.newest).await {
+            return Err(super::coordinator::unavailable(&*self.site, shard));
         }
         let at = if self.versions { looked.chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
         let rest = rest_of(range, &bounds, looked.chunk.rest, reverse);
