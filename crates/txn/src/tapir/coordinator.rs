@@ -8,10 +8,12 @@
 //! 2. Nobody is told that a transaction is aborted before a shard has said so of its last attempt, and nobody that it committed before all have said yes to it. What the session
 //!    cannot find out in time is `Unknown`, and whoever finds it prepared recovers it ([`recover`](super::recover)).
 //! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the user is told when the last one has surely passed (Trap A.2-1).
+//!    Nothing is drawn while the node does not know what time it is.
 //! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names node and life.
 
 use super::schemas::{self, Planned};
 use super::snapshot::Snapshot;
+use super::time;
 use super::{Answer, End, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
 use crate::buffer::rest_of;
 use crate::{
@@ -40,8 +42,6 @@ const BUMP_NS: u64 = 1_000_000;
 const LONGEST_BUMP_NS: u64 = 64_000_000;
 /// Who has met somebody whose fate is open comes again after as much, drawn, and twice as much each time.
 const REST_NS: u64 = 1_000_000;
-/// Who waits for a timestamp to pass asks the time again after so long at least.
-const SHORTEST_NS: u64 = 50_000;
 
 /// A database whose transactions validate, from this node.
 pub struct Gateway<S> {
@@ -65,37 +65,42 @@ impl<S: Site> Gateway<S> {
 
 impl<S: Site> Database for Gateway<S> {
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
-        let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
-        let began = self.site.now().interval;
-        let (site, guarantee, mode) = (Arc::clone(&self.site), self.guarantee, how.mode);
-        let age = how.age.unwrap_or(Age { began_ns: began.latest, node: node.0, number });
-        if let Mode::ReadOnly(when) = mode {
-            let at = match when {
-                ReadAt::Exact(at) | ReadAt::AtLeast(at) if at.nanos > began.latest => {
-                    return Box::pin(std::future::ready(Err(Failure::InFuture { now: began })));
-                }
-                ReadAt::Exact(at) => at,
-                // Everything that was told before has surely passed.
-                ReadAt::Now | ReadAt::AtLeast(_) => Timestamp { nanos: began.latest, ..Timestamp::ZERO },
+        Box::pin(async move {
+            let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
+            if !time::is_known(&*self.site).await {
+                return Err(Failure::Unavailable("this node does not know what time it is: are the others up?".into()));
+            }
+            let began = self.site.now().interval;
+            let (site, guarantee, mode) = (Arc::clone(&self.site), self.guarantee, how.mode);
+            let age = how.age.unwrap_or(Age { began_ns: began.latest, node: node.0, number });
+            if let Mode::ReadOnly(when) = mode {
+                let at = match when {
+                    ReadAt::Exact(at) | ReadAt::AtLeast(at) if at.nanos > began.latest => {
+                        return Err(Failure::InFuture { now: began });
+                    }
+                    ReadAt::Exact(at) => at,
+                    // Everything that was told before has surely passed.
+                    ReadAt::Now | ReadAt::AtLeast(_) => Timestamp { nanos: began.latest, ..Timestamp::ZERO },
+                };
+                let planned = Planned::default();
+                let snapshot = Snapshot { site, guarantee, mode, age, began, at, planned, versions: false };
+                return Ok(Box::new(snapshot) as Box<dyn Transaction>);
+            }
+            let session = Session {
+                site,
+                guarantee,
+                proposed: Arc::clone(&self.proposed),
+                transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
+                age,
+                fresh: how.age.is_some(),
+                began,
+                seen: BTreeMap::new(),
+                writes: Buffer::default(),
+                planned: Planned::default(),
+                versions: false,
             };
-            let planned = Planned::default();
-            let snapshot = Snapshot { site, guarantee, mode, age, began, at, planned, versions: false };
-            return Box::pin(std::future::ready(Ok(Box::new(snapshot) as Box<dyn Transaction>)));
-        }
-        let session = Session {
-            site,
-            guarantee,
-            proposed: Arc::clone(&self.proposed),
-            transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
-            age,
-            fresh: how.age.is_some(),
-            began,
-            seen: BTreeMap::new(),
-            writes: Buffer::default(),
-            planned: Planned::default(),
-            versions: false,
-        };
-        Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn Transaction>)))
+            Ok(Box::new(session) as Box<dyn Transaction>)
+        })
     }
 }
 
@@ -122,22 +127,6 @@ pub(super) fn unavailable<S: Site>(site: &S, shard: ShardId) -> Failure {
         true => "this node is shutting down: begin again once it is back".to_owned(),
         false => format!("too few replicas of shard {} answer: are their nodes up?", shard.0),
     })
-}
-
-/// Waits until a timestamp has surely passed; false if the node ends before.
-pub(super) async fn passes<S: Site>(site: &S, at: Timestamp) -> bool {
-    loop {
-        let now = site.now();
-        if now.interval.after(at.nanos) {
-            return true;
-        }
-        if site.is_closed() {
-            return false;
-        }
-        // A clock that was set back stands still: it is not asked all the time.
-        let left_ns = at.nanos - now.interval.earliest + 1;
-        site.pause(now.boot_ns + left_ns.max(SHORTEST_NS)).await;
-    }
 }
 
 /// The part of a range that a chunk covers.
@@ -262,8 +251,16 @@ impl<S: Site> Session<S> {
         }
         let began_ns = self.boot_ns();
         let (mut above, mut bump_ns) = (Timestamp::ZERO, 0);
+        let mut last = None;
         for attempt in 0..ATTEMPTS {
+            if !time::is_known(&*self.site).await {
+                return match last {
+                    None => Outcome::Aborted { why: Conflict::Late }, // Nothing was proposed yet.
+                    Some(refused) => self.abort(refused, &participants, Conflict::Contended),
+                };
+            }
             let at = self.draw(above, bump_ns);
+            last = Some(at);
             proposals.iter_mut().for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
             let until = self.boot_ns() + PATIENCE_NS;
             let asked = participants
@@ -311,7 +308,7 @@ impl<S: Site> Session<S> {
             self.site.tell(*shard, End::Commit(proposal));
         }
         let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(Rule::CommitWait);
-        if waits && !passes(&*self.site, at).await {
+        if waits && !time::passes(&*self.site, at).await {
             return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
         }
         Outcome::Committed { at }

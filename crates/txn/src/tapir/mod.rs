@@ -18,6 +18,7 @@
 //! | `schemas` | does what a transaction was planned for hold where it reads and writes? |
 //! | `snapshot` | how is a snapshot read that everybody agrees on? |
 //! | `recovery` | what became of a transaction whose coordinator is gone? |
+//! | `time` | what does a session wait for of the time? |
 //! | `highest` | up to when was a key read? |
 //!
 //! Invariants:
@@ -45,6 +46,7 @@ mod recovery;
 mod schemas;
 mod site;
 mod snapshot;
+mod time;
 
 pub use coordinator::Gateway;
 pub use participant::{Installed, Participant};

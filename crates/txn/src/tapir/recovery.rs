@@ -12,6 +12,7 @@
 //! the facts: whoever asks finds the same, also the coordinator that was only slow. So there is nobody to elect, no outcome to write down before it is told, and
 //! any number may recover one transaction at once (Trap A.2-12).
 
+use super::time;
 use super::{Answer, End, Proposal, Question, Site, Standing};
 use crate::TransactionId;
 use futures::future::join_all;
@@ -26,6 +27,9 @@ const PAUSE_NS: u64 = 50_000_000;
 
 /// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot be found out by the time that the boot clock reaches `until`.
 pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[ShardId], until: u64) -> Option<bool> {
+    if !time::is_known(site).await {
+        return None;
+    }
     let through = Timestamp::end_of(site.now().interval.latest.saturating_add(FAR_NS));
     let asked = participants.iter().map(|shard| resolve(site, *shard, (who, through), until));
     let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();

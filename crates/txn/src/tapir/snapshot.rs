@@ -53,7 +53,7 @@ impl<S: Site> Snapshot<S> {
         }
         let looked = looked?;
         let waits = self.guarantee == Guarantee::StrictlySerializable;
-        if waits && !super::coordinator::passes(&*self.site, looked.newest).await {
+        if waits && !super::time::passes(&*self.site, looked.newest).await {
             return Err(super::coordinator::unavailable(&*self.site, shard));
         }
         let at = if self.versions { looked.chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
