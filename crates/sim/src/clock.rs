@@ -242,10 +242,14 @@ impl NodeClock {
         Reading::at(boot_ns, Interval::around(says, course.half_width_ns))
     }
 
-    /// True time when the boot clock shows this.
+    /// The first moment of true time at which the boot clock shows this.
     pub fn when(&self, boot_ns: u64) -> u64 {
         let ppb = self.asking.as_ref().map_or(0, |asking| asking.lock().ppb);
         let elapsed = (i128::from(boot_ns) * 1_000_000_000 / i128::from(1_000_000_000 + ppb)) as u64;
-        self.booted.load(Relaxed).saturating_add(elapsed)
+        let mut when = self.booted.load(Relaxed).saturating_add(elapsed);
+        while self.boot_ns(when) < boot_ns {
+            when += 1; // Both are rounded.
+        }
+        when
     }
 }

@@ -31,6 +31,7 @@ const PAUSE_NS: u64 = 10_000_000;
 
 struct State {
     closed: bool,
+    disk_full: bool,
     numbers: u64,
     rng: ChaCha8Rng,
     reached: BTreeSet<NodeId>,
@@ -62,6 +63,7 @@ impl Desk {
     ) -> Self {
         let state = State {
             closed: false,
+            disk_full: false,
             numbers: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             reached: nodes.iter().copied().collect(),
@@ -166,7 +168,9 @@ impl carried::Desk for Desk {
         self.state.lock().waiting.retain(|(_, other), _| *other != node);
     }
 
-    fn set_disk_full(&self, _: bool) {}
+    fn set_disk_full(&self, full: bool) {
+        self.state.lock().disk_full = full;
+    }
 
     fn damage(&self) -> Option<StoreError> {
         None // Sessions read at replicas.
@@ -191,6 +195,10 @@ impl carried::Desk for Desk {
 impl Wire for Desk {
     fn boot_ns(&self) -> u64 {
         self.clock.reading().boot_ns
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     fn here(&self) -> (NodeId, Incarnation) {
@@ -240,7 +248,11 @@ impl Site for Desk {
     }
 
     fn is_closed(&self) -> bool {
-        self.state.lock().closed
+        Wire::is_closed(self)
+    }
+
+    fn is_full(&self) -> bool {
+        self.state.lock().disk_full
     }
 
     fn route(&self, key: &Name) -> (ShardId, KeyRange) {
