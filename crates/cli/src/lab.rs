@@ -277,7 +277,6 @@ impl Simulation {
     /// An option that means nothing where nobody leads, and why.
     fn misfit(&self) -> Option<(&'static str, &'static str)> {
         let misfits = [
-            (self.sql, "--sql", "its clients read and write keys so far"),
             (self.moves.is_some(), "--moves", "its replicas are where they are"),
             (self.profile.is_some(), "--profile", "what is predicted are groups that are led"),
             (self.nodes.is_multiple_of(2), "--nodes", "its replicas are an odd number"),

@@ -75,7 +75,7 @@ pub trait Carried: Sized + 'static {
     /// What a life has besides what every life has.
     type Own;
     /// What happens in no other recipe's world.
-    type Event;
+    type Happening;
 
     /// A message as it travels.
     fn write_frame(from: Address, to: Address, message: &MessageOf<Self>) -> Vec<u8>;
@@ -100,7 +100,7 @@ pub trait Carried: Sized + 'static {
     /// A message is for a replica that is not here.
     fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: MessageOf<Self>);
     /// Something of its own happens.
-    fn happen(world: &mut World<Self>, node: usize, event: Self::Event);
+    fn happen(world: &mut World<Self>, node: usize, event: Self::Happening);
     /// Versions are moved to the store, and the log is let go.
     fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError>;
     /// That was done.
@@ -113,7 +113,7 @@ pub trait Carried: Sized + 'static {
     /// Whether an effect rests on something that may have lapsed when it is done.
     fn is_leased(effect: &EffectOf<Self>) -> bool;
     /// Whether a core has to answer a session for that.
-    fn is_question(event: &Self::Event) -> bool;
+    fn is_question(event: &Self::Happening) -> bool;
     /// A line about what somebody hears, if a reader wants to know.
     fn line(me: NodeId, from: NodeId, role: Role, message: &MessageOf<Self>) -> Option<String>;
 

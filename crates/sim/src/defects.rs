@@ -67,7 +67,6 @@ impl Defect {
             Defect::ReadOneBefore,
             Defect::EntriesForgotten,
             Defect::HalfInstalled,
-            Defect::EarlierLifeHeard,
         ];
         let rules = Rule::OF_PROPOSALS.into_iter().chain(Rule::OF_RECORDS).chain([Rule::CommitWait]);
         seams.into_iter().chain(rules.map(Defect::Rule))

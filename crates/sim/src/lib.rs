@@ -13,9 +13,16 @@
 //! A run has three parts: faults, quiet (everybody must get on), and the end (no lock is left, all copies are equal). Then the history is judged
 //! by timestamps, by cycles and by what the workload promises, and against what the replicas installed.
 //!
+//! Which recipe a world runs ([`Options::protocol`]) it knows by one trait (`carried`): faults, disks, clocks, network, clients and judges are the same for all.
+//!
+//! | folder | what a life, a desk and the world's own happenings are |
+//! |---|---|
+//! | `spanner`, `world/spanner` | members of groups that are led, on any number of shards, which split and move |
+//! | `tapir`, `world/tapir` | replicas that nobody leads, of two shards, which stay as they are |
+//!
 //! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge that does not notice them is worth nothing.
 //!
-//! **Not here yet.** One recipe and one group. A copy of a whole shard travels as one piece and not in the host's parcels. Which of the known kinds
+//! **Not here yet.** Where nobody leads: scenes, and what they cost. A copy of a whole shard travels as one piece and not in the host's parcels. Which of the known kinds
 //! of faults are here, and which are not, `docs/lab.md` says.
 
 mod carried;
@@ -27,7 +34,6 @@ mod journal;
 mod life;
 mod network;
 pub mod profile;
-
 mod regions;
 pub mod scene;
 mod shrink;

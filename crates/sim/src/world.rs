@@ -115,7 +115,7 @@ enum Event<R: Carried> {
     Synced,
     Settle,
     /// Something of its recipe's own.
-    Of(R::Event),
+    Of(R::Happening),
     Alarm(KeyOf<R>),
     Boot,
     Room,

@@ -1,25 +1,28 @@
-//! What transactions wait for, in message delays, beside what the paper's protocol must wait for: `delays.txt`, of which the third column was written by hand.
+//! What transactions wait for, in message delays, beside what the papers' protocols must wait for: `delays.txt` and `delays-tapir.txt`, of which the third column was
+//! written by hand.
 
-#[test]
-fn no_transaction_waits_for_more_messages_than_is_written() {
-    let golden: Vec<(&str, u64)> = include_str!("delays.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.is_empty())
-        .map(|line| {
-            let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-            (columns[0], columns[1].parse().expect("a number"))
-        })
-        .collect();
-    let found = meridian_sim::delays();
+fn golden(text: &'static str) -> Vec<(&'static str, u64)> {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let golden = lines.map(|line| {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        (columns[0], columns[1].parse().expect("a number"))
+    });
+    golden.collect()
+}
+
+fn told(found: Vec<(&'static str, u64)>) -> Vec<(&'static str, u64)> {
     for (name, delays) in &found {
         println!("{name} | {delays}");
     }
-    assert_eq!(found, golden);
+    found
 }
 
 #[test]
-fn where_nobody_leads_neither() {
-    for (name, delays) in meridian_sim::delays_of_tapir() {
-        println!("{name} | {delays}");
-    }
+fn no_transaction_waits_for_more_messages_than_is_written() {
+    assert_eq!(told(meridian_sim::delays()), golden(include_str!("delays.txt")));
+}
+
+#[test]
+fn nor_where_nobody_leads() {
+    assert_eq!(told(meridian_sim::delays_of_tapir()), golden(include_str!("delays-tapir.txt")));
 }

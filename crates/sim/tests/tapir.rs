@@ -1,7 +1,8 @@
-//! TAPIR under every fault, judged: strictly serializable, and as the paper has it; and its planted defects.
+//! TAPIR under every fault, judged: strictly serializable, and as its paper has it; and the judges, with worlds that are broken on purpose.
 
 use meridian_history::Status;
-use meridian_sim::{Defect, Options, Report, campaign, run};
+use meridian_machine::planted::Rule;
+use meridian_sim::{Defect, Faults, Options, Report, Timebase, Workload, campaign, run, should_meet};
 use meridian_systems::Recipe;
 use meridian_txn::tapir::Guarantee;
 use std::collections::BTreeMap;
@@ -9,16 +10,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many seeds: `SEEDS=1000 cargo test …` looks further.
-fn seeds() -> u64 {
-    std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
+const STRICT: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
+
+/// How many seeds: `SEEDS=1000 cargo test …` looks further, from `FIRST` on.
+fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Every third world promises an order, and not that of real time.
 fn world(seed: u64) -> Options {
     let guarantee = if seed % 3 == 2 { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
-    let protocol = Recipe::Tapir(guarantee);
-    Options { protocol, transactions: 150, ..campaign(seed) }
+    Options { protocol: Recipe::Tapir(guarantee), transactions: 150, ..campaign(seed) }
 }
 
 fn told(report: &Report) -> String {
@@ -31,20 +33,23 @@ fn told(report: &Report) -> String {
     )
 }
 
+fn committed(report: &Report) -> usize {
+    let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+    ok.count()
+}
+
 #[test]
 fn every_history_is_what_was_promised() {
-    let next = AtomicU64::new(0);
-    let first = std::env::var("FIRST").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let worker = || {
-        std::iter::repeat_with(|| first + next.fetch_add(1, Ordering::Relaxed))
-            .take_while(|seed| *seed < first + seeds())
-    };
+    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
+    let next = AtomicU64::new(first);
+    let worker =
+        || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|seed| *seed < first + seeds);
     let judged = |seed| {
         let options = world(seed);
         let report = run(options);
         println!("{} {} {}", options.protocol.name(), options.workload, told(&report));
         if let Err(why) = &report.verdict {
-            println!("WRONG {} {} nodes {}: {why}", options.protocol.name(), options.workload, options.nodes);
+            panic!("{} {}: {why}", options.protocol.name(), options.workload);
         }
         report
     };
@@ -53,58 +58,90 @@ fn every_history_is_what_was_promised() {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>())).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
     });
-    let (mut met, mut counts): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
+    let (mut met, mut changed): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
     for report in &reports {
         report.reached.iter().for_each(|(what, times)| *met.entry(what).or_default() += times);
-        report.changes.iter().for_each(|(what, times)| *counts.entry(what).or_default() += times);
-        for transaction in &report.history {
-            let status = match transaction.status {
-                Status::Ok if transaction.writes() => "ok",
-                Status::Ok => "ok, read",
-                Status::Fail => "failed",
-                Status::Info => "unknown",
-            };
-            *counts.entry(status).or_default() += 1;
-        }
+        report.changes.iter().for_each(|(what, times)| *changed.entry(what).or_default() += times);
     }
-    let starved = reports.iter().filter(|report| report.is_starved()).count();
-    for report in reports.iter().filter(|report| report.is_starved()) {
-        println!("starved: {:?} {:?} {} {:?}", report.faulty, report.quiet, told(report), report.failures);
+    let starved: Vec<u64> = reports.iter().filter(|report| report.is_starved()).map(|report| report.seed).collect();
+    let committed: usize = reports.iter().map(committed).sum();
+    println!("{committed} committed, starved {starved:?}, {changed:?}\n{met:#?}");
+    assert!(committed as u64 > 100 * seeds, "{committed}");
+    assert!(starved.len() as u64 <= 1 + seeds / 100, "{starved:?}");
+    for what in ["recovery", "session gone", "view asked for"] {
+        assert!(changed.get(what).is_some_and(|times| *times > seeds), "{what}: {changed:?}");
     }
-    println!("{counts:?}, {starved} starved, {met:#?}");
-    let wrong: Vec<&String> = reports.iter().filter_map(|report| report.verdict.as_ref().err()).collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    let missed: Vec<&&str> = should_meet(STRICT).iter().filter(|what| !met.contains_key(**what)).collect();
+    // Some worlds are too few for what is rare.
+    assert!(missed.len() <= if seeds < 300 { 2 } else { 0 }, "never met: {missed:?}");
 }
 
-/// `cargo xtask defects --tapir` tells how many seeds each takes.
+#[test]
+fn sql_sessions_keep_what_keys_keep() {
+    let mut all = 0;
+    for seed in 0..10 {
+        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
+        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
+        assert_eq!(report.verdict, Ok(()), "{workload}: {}", told(&report));
+        all += committed(&report);
+    }
+    println!("{all} committed");
+    assert!(all > 500, "{all}");
+}
+
+/// By lies of theirs, by each other, or by masters of whom a minority lies.
+#[test]
+fn whoever_tells_the_time_an_order_is_kept() {
+    let lies = Faults { lies: true, ..Faults::ALL };
+    for seed in 0..6 {
+        let deceived = Options { faults: lies, ..world(seed) };
+        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
+        let masters = Options { timebase: Timebase::Masters, faults: lies, ..world(seed) };
+        for options in [deceived, unknown, masters] {
+            let report = run(options);
+            assert_eq!(report.verdict, Ok(()), "{:?}: {}", options.timebase, told(&report));
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 0..2 {
+        let (once, again) = (run(world(seed)), run(world(seed)));
+        assert_eq!((once.trace_hash, once.events, &once.history), (again.trace_hash, again.events, &again.history));
+        assert_ne!(once.trace_hash, run(world(seed + 1_000)).trace_hash);
+    }
+}
+
+#[test]
+fn without_faults_hardly_anything_is_unknown() {
+    let report = run(Options { faults: Faults::NONE, protocol: STRICT, ..Options::new(7) });
+    assert_eq!(report.verdict, Ok(()));
+    let unknown = report.history.iter().filter(|transaction| transaction.status == Status::Info).count() as u64;
+    // Sessions go away, though.
+    let gone = report.changes.get("session gone").copied().unwrap_or(0);
+    assert!(unknown <= gone, "{unknown} unknown, {gone} gone");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+}
+
+/// Worlds of it meet them once in hundreds, if at all: where replicas are looked at alone, they are noticed (`replication/tests/unordered.rs`, `systems/tests/tapir.rs`).
+const RARE: &[Defect] = &[];
+
+/// `cargo xtask defects --tapir` tells how many seeds each takes, and who noticed.
 #[test]
 fn planted_defects_are_noticed() {
-    let most = std::env::var("DEFECT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let defects: Vec<Defect> = Defect::of_tapir().filter(|defect| defect.name().starts_with(&only)).collect();
+    let most = from_environment("DEFECT_SEEDS", 30);
+    let is_rare = |defect: &Defect| RARE.contains(defect);
+    let defects: Vec<Defect> = Defect::of_tapir().filter(|defect| !is_rare(defect)).collect();
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let look = || {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let why = Mutex::new(String::new());
             let noticed = |seed: &u64| {
-                let began = std::time::Instant::now();
-                let spoilt = || match run(defect.world_of_tapir(*seed)).verdict {
-                    Ok(()) => false,
-                    Err(text) => {
-                        *why.lock().unwrap() = text;
-                        true
-                    }
-                };
-                let x = catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false);
-                println!("{} {seed} {x} {:?}", defect.name(), began.elapsed());
-                x // What only an assertion sees, no judge sees.
+                let spoilt = || run(defect.world_of_tapir(*seed)).verdict.is_err();
+                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
             };
             let first = (0..most).find(noticed);
-            println!(
-                "{}: first noticed by seed {first:?} {}",
-                defect.name(),
-                why.lock().unwrap().chars().take(160).collect::<String>()
-            );
+            println!("{}: first noticed by seed {first:?}", defect.name());
             if first.is_none() {
                 missed.lock().unwrap().push(defect.name());
             }

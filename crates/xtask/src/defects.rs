@@ -16,6 +16,9 @@ pub struct Options {
     /// Begin with this one.
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// In worlds where nobody leads, those that are to be noticed there.
+    #[arg(long)]
+    tapir: bool,
     /// Only these, by the beginning of their names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -28,8 +31,9 @@ enum Noticed {
     ByAssertion,
 }
 
-fn look(defect: Defect, seed: u64) -> Noticed {
-    match catch_unwind(AssertUnwindSafe(|| run(defect.world(seed)).verdict)) {
+fn look(defect: Defect, seed: u64, tapir: bool) -> Noticed {
+    let world = if tapir { defect.world_of_tapir(seed) } else { defect.world(seed) };
+    match catch_unwind(AssertUnwindSafe(|| run(world).verdict)) {
         Ok(Ok(())) => Noticed::Not,
         Ok(Err(why)) => Noticed::ByJudge(why),
         Err(_) => Noticed::ByAssertion,
@@ -42,7 +46,8 @@ pub fn run_all(options: &Options) -> Result<(), String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{:<22} {:>10} {:>9} {:>7}  first verdict", "planted defect", "seeds", "asserted", "time");
     let mut missed = Vec::new();
-    for defect in Defect::all() {
+    let all: Vec<Defect> = if options.tapir { Defect::of_tapir().collect() } else { Defect::all().collect() };
+    for defect in all {
         let name = defect.name();
         let wanted = |only: &String| name.to_lowercase().starts_with(&only.to_lowercase());
         if !options.only.is_empty() && !options.only.iter().any(wanted) {
@@ -60,7 +65,7 @@ pub fn run_all(options: &Options) -> Result<(), String> {
                         if seed >= options.from + options.seeds {
                             return;
                         }
-                        match look(defect, seed) {
+                        match look(defect, seed, options.tapir) {
                             Noticed::Not => {}
                             Noticed::ByAssertion => drop(asserted.fetch_add(1, Ordering::Relaxed)),
                             Noticed::ByJudge(why) => {

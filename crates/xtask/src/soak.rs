@@ -35,6 +35,10 @@ const KINDS: &[(&[&str], u64)] = &[
     (&["--workload", "all", "--time-masters", "--faults", "all,lies"], 2),
     (&["--workload", "mixed", "--txns", "2000"], 4),
     (&["--workload", "all", "--nodes", "5", "--regions", "k2"], 4),
+    (&["--protocol", "tapir", "--workload", "all"], 2),
+    (&["--protocol", "tapir", "--workload", "all", "--nodes", "5"], 6),
+    (&["--protocol", "tapir", "--workload", "all", "--sql"], 8),
+    (&["--protocol", "tapir-serializable", "--workload", "all", "--faults", "all,lies"], 2),
 ];
 
 /// The first seed after all that stand in the ledger.

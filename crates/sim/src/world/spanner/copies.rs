@@ -1,6 +1,6 @@
 //! Whole copies of a shard, for members that are too far behind.
 
-use super::{Event, MS, Own, S, World};
+use super::{Event, Happening, MS, S, World};
 use crate::Defect;
 use crate::life::Unfit;
 use crate::spanner::Spanner;
@@ -29,21 +29,25 @@ impl World<Spanner> {
                 let lost = !self.network.open(self.now(), node, to) || away;
                 if lost {
                     // Given up after a while: the group begins anew.
-                    self.push(3 * S, whom, Event::Of(Own::CopyDone { shard, to, index: Index(0) }));
+                    self.push(3 * S, whom, Event::Of(Happening::CopyDone { shard, to, index: Index(0) }));
                 } else {
                     let receiver = self.whom(to);
                     self.push(
                         delay,
                         receiver,
-                        Event::Of(Own::CopyIn { shard, from: node, copy: Some(copy), index: position }),
+                        Event::Of(Happening::CopyIn { shard, from: node, copy: Some(copy), index: position }),
                     );
-                    self.push(3 * S, whom, Event::Of(Own::CopyDone { shard, to, index: Index(0) }));
+                    self.push(3 * S, whom, Event::Of(Happening::CopyDone { shard, to, index: Index(0) }));
                 }
             }
             Ok(None) if tries < 20 => {
-                self.push(100 * MS, whom, Event::Of(Own::CopyOut { shard, to, index, witness, tries: tries + 1 }));
+                self.push(
+                    100 * MS,
+                    whom,
+                    Event::Of(Happening::CopyOut { shard, to, index, witness, tries: tries + 1 }),
+                );
             }
-            Ok(None) => self.push(0, whom, Event::Of(Own::CopyDone { shard, to, index: Index(0) })),
+            Ok(None) => self.push(0, whom, Event::Of(Happening::CopyDone { shard, to, index: Index(0) })),
             Err(error) => self.unfit(node, "copy", error.into()),
         }
     }
@@ -63,7 +67,7 @@ impl World<Spanner> {
             Ok(()) => {
                 *self.changed.entry("whole copy").or_default() += 1;
                 self.tell(|| format!("{} goes on from a copy through {}", self.members[node], index.0));
-                self.push(MS, sender, Event::Of(Own::CopyDone { shard, to: node, index }));
+                self.push(MS, sender, Event::Of(Happening::CopyDone { shard, to: node, index }));
             }
             Err(Unfit::Full) => {} // No room: the sender gives up, and tries again.
             Err(why) => return self.unfit(node, "take a copy", why),

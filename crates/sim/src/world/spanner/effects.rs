@@ -1,6 +1,6 @@
 //! What members of groups ask for, and no other recipe's replicas.
 
-use super::{Event, MS, Own, World, index};
+use super::{Event, Happening, MS, World, index};
 use crate::Defect;
 use crate::life::Install;
 use crate::spanner::Spanner;
@@ -24,7 +24,7 @@ impl World<Spanner> {
                     let Some(member) = self.member(node, shard) else { return };
                     member.late.push(Install { at, writes, position: index.0, term: term.0 });
                     let after = self.rng.random_range(0..20 * MS);
-                    return self.push(after, whom, Event::Of(Own::Late(shard)));
+                    return self.push(after, whom, Event::Of(Happening::Late(shard)));
                 }
                 let halves = self.options.defect == Some(Defect::HalfInstalled) && node == 1;
                 let all = if halves && writes.len() > 1 { &writes[..writes.len() - 1] } else { &writes[..] };
@@ -36,7 +36,7 @@ impl World<Spanner> {
                 member.install_late();
                 member.space.divide((at, rows), &key, child.0, index.0, term.0);
                 life.desk.learn_route(&key, key.clone(), child);
-                self.push(0, whom, Event::Of(Own::Bear));
+                self.push(0, whom, Event::Of(Happening::Bear));
             }
             Effect::Serve(mut serve) => {
                 if self.options.defect == Some(Defect::ReadOneBefore) {
@@ -45,12 +45,16 @@ impl World<Spanner> {
                 match serve.reply_to.role {
                     Role::Coordinator(number) if serve.reply_to.node == self.members[node] => {
                         let Serve { id, footing, at, deadline, .. } = serve;
-                        self.push(0, whom, Event::Of(Own::Hear((number, id), Heard::Read { footing, at, deadline })));
+                        self.push(
+                            0,
+                            whom,
+                            Event::Of(Happening::Hear((number, id), Heard::Read { footing, at, deadline })),
+                        );
                     }
                     _ => {
                         let longest = if self.options.profile.is_some() { 2 } else { MS };
                         let after = self.rng.random_range(0..longest);
-                        self.push(after, whom, Event::Of(Own::Serve(shard, Box::new(serve))));
+                        self.push(after, whom, Event::Of(Happening::Serve(shard, Box::new(serve))));
                     }
                 }
             }
@@ -70,10 +74,10 @@ impl World<Spanner> {
             }
             Effect::SendSnapshot { to, index: wanted, witness } => {
                 let to = index(to);
-                self.push(MS, whom, Event::Of(Own::CopyOut { shard, to, index: wanted, witness, tries: 0 }));
+                self.push(MS, whom, Event::Of(Happening::CopyOut { shard, to, index: wanted, witness, tries: 0 }));
             }
             Effect::Members(_) => {}
-            Effect::Removed { index } => self.push(0, whom, Event::Of(Own::Removed { shard, index })),
+            Effect::Removed { index } => self.push(0, whom, Event::Of(Happening::Removed { shard, index })),
             Effect::Stop { why } => self.fail(format!("{} stops: {why}", self.members[node])),
         }
     }

@@ -23,7 +23,7 @@ use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
 use std::collections::BTreeSet;
 
 /// What happens to groups alone.
-pub enum Own {
+pub enum Happening {
     /// What is split is settled, and the other shard born.
     Bear,
     /// A shard is to be split, until there have been so many splits.
@@ -63,7 +63,7 @@ impl Carried for Spanner {
     type Replica = Replica;
     type Desk = Desk;
     type Own = life::Own;
-    type Event = Own;
+    type Happening = Happening;
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
         envelope::write_frame(Kind::Spanner, from, to, message)
@@ -93,7 +93,7 @@ impl Carried for Spanner {
 
     fn born(world: &mut World<Self>, node: usize) {
         let whom = world.whom(node);
-        world.push(S, whom, Event::Of(Own::KeepAlive));
+        world.push(S, whom, Event::Of(Happening::KeepAlive));
     }
 
     /// A minority; where members move, the rest would be too few with that many away.
@@ -127,25 +127,25 @@ impl Carried for Spanner {
         world.send(node, shard, 0, None, from, Message::Answer(Reply::NotLeader { id, leader }));
     }
 
-    fn happen(world: &mut World<Self>, node: usize, event: Own) {
+    fn happen(world: &mut World<Self>, node: usize, event: Happening) {
         match event {
-            Own::Bear => world.bear(node),
-            Own::Split(wanted) => world.split(wanted),
-            Own::Move => world.move_members(),
-            Own::Removed { shard, index } => world.remove(node, shard, index),
-            Own::KeepAlive => world.keep_alive(node),
-            Own::Hear(key, heard) => world.with_desk(node, |desk| desk.answer(key, heard)),
-            Own::Serve(shard, serve) => world.serve(node, shard, *serve),
-            Own::Late(shard) => {
+            Happening::Bear => world.bear(node),
+            Happening::Split(wanted) => world.split(wanted),
+            Happening::Move => world.move_members(),
+            Happening::Removed { shard, index } => world.remove(node, shard, index),
+            Happening::KeepAlive => world.keep_alive(node),
+            Happening::Hear(key, heard) => world.with_desk(node, |desk| desk.answer(key, heard)),
+            Happening::Serve(shard, serve) => world.serve(node, shard, *serve),
+            Happening::Late(shard) => {
                 if let Some(member) = world.member(node, shard) {
                     member.install_late();
                 }
             }
-            Own::CopyOut { shard, to, index, witness, tries } => {
+            Happening::CopyOut { shard, to, index, witness, tries } => {
                 world.copy_out(node, shard, to, (index, witness), tries);
             }
-            Own::CopyIn { shard, from, copy, index } => world.copy_in(node, shard, from, copy, index),
-            Own::CopyDone { shard, to, index } => {
+            Happening::CopyIn { shard, from, copy, index } => world.copy_in(node, shard, from, copy, index),
+            Happening::CopyDone { shard, to, index } => {
                 let to = world.members[to];
                 world.step(node, shard, |replica, now, out| {
                     replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
@@ -179,8 +179,8 @@ impl Carried for Spanner {
         matches!(effect, Effect::Serve(_))
     }
 
-    fn is_question(event: &Own) -> bool {
-        matches!(event, Own::Hear(..) | Own::Serve(..))
+    fn is_question(event: &Happening) -> bool {
+        matches!(event, Happening::Hear(..) | Happening::Serve(..))
     }
 
     /// What coordinators and leaders say to one another; what members say among themselves is too much for a reader.
@@ -267,7 +267,7 @@ impl World<Spanner> {
         let Some(life) = &self.nodes[node].life else { return };
         life.desk.keep_alive();
         let reads = life.desk.read_alone();
-        self.push(S, whom, Event::Of(Own::KeepAlive));
+        self.push(S, whom, Event::Of(Happening::KeepAlive));
         self.grant(node);
         for (shard, reads) in reads {
             self.step(node, shard, |replica, now, out| replica.note_reads(now, reads, out));

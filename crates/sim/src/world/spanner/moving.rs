@@ -3,7 +3,7 @@
 //! 1. Whoever may be lost for good (`injuries`) is never needed: where members move, at most one node is injured, and at least three of five vote.
 //! 2. Who asks for other members asks once: whoever leads goes on with what the log says.
 
-use super::{Event, MS, Own, S, World};
+use super::{Event, Happening, MS, S, World};
 use crate::carried::Carried;
 use crate::life::{self, Unfit};
 use crate::spanner::Spanner;
@@ -27,7 +27,7 @@ impl World<Spanner> {
         self.moves = moves > 0;
         for _ in 0..moves {
             let after = self.movers.random_range(0..WITHIN);
-            self.push(after, None, Event::Of(Own::Move));
+            self.push(after, None, Event::Of(Happening::Move));
         }
     }
 
@@ -40,7 +40,7 @@ impl World<Spanner> {
             leaders.extend(led.map(|(shard, _)| (node, *shard)));
         }
         if leaders.is_empty() || !self.open {
-            return self.push(S, None, Event::Of(Own::Move));
+            return self.push(S, None, Event::Of(Happening::Move));
         }
         let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
         let ask = self.some_members();
@@ -99,7 +99,7 @@ impl World<Spanner> {
                 self.bear_children(node);
                 self.write(node);
             }
-            Ok(true) => self.push(100 * MS, whom, Event::Of(Own::Removed { shard, index })),
+            Ok(true) => self.push(100 * MS, whom, Event::Of(Happening::Removed { shard, index })),
             Err(error) => self.unfit(node, "leave a shard", error.into()),
         }
     }

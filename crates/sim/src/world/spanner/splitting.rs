@@ -1,6 +1,6 @@
 //! Shards that become two, at a key that somebody has written, whatever else happens.
 
-use super::{Event, MS, Own, S, World};
+use super::{Event, Happening, MS, S, World};
 use crate::life;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, Machine, Role, ShardId};
@@ -21,7 +21,7 @@ impl World<Spanner> {
         let splits = self.options.splits.unwrap_or_else(|| self.rng.random_range(0..4));
         for number in 1..=splits {
             let after = self.rng.random_range(0..WITHIN);
-            self.push(after, None, Event::Of(Own::Split(number)));
+            self.push(after, None, Event::Of(Happening::Split(number)));
         }
     }
 
@@ -32,7 +32,7 @@ impl World<Spanner> {
         if shards > wanted as usize || !self.open {
             return;
         }
-        self.push(3 * S, None, Event::Of(Own::Split(wanted)));
+        self.push(3 * S, None, Event::Of(Happening::Split(wanted)));
         // A number is given out once, whatever becomes of it.
         self.shards_born += 1;
         let shard = ShardId(self.shards_born);
@@ -75,7 +75,7 @@ impl World<Spanner> {
         }
         let Some(life) = &mut self.nodes[node].life else { return };
         if life.members.values().any(|member| member.space.expects()) {
-            self.push(100 * MS, whom, Event::Of(Own::Bear)); // No room: later.
+            self.push(100 * MS, whom, Event::Of(Happening::Bear)); // No room: later.
         }
         self.bear_children(node);
     }

@@ -16,13 +16,14 @@ impl World<Tapir> {
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let (here, change) = (1, Mode::ReadWrite);
-        let mut found = Vec::new();
-        found.push(("one shard: write", world.takes(here, change, vec![write("ra")])));
-        found.push(("one shard: read and write", world.takes(here, change, vec![Step::Append("lb".to_owned(), 1)])));
-        found.push(("two shards: write both", world.takes(here, change, vec![write("la"), write("ra")])));
-        found.push(("two shards: read one, write one", world.takes(here, change, vec![read("lb"), write("ra")])));
-        found.push(("read-only, one key", world.takes(here, NOW, vec![read("ra")])));
-        found.push(("read-only, a key of each shard", world.takes(here, NOW, vec![read("lb"), read("ra")])));
+        let mut found = vec![
+            ("one shard: write", world.takes(here, change, vec![write("ra")])),
+            ("one shard: read and write", world.takes(here, change, vec![Step::Append("lb".to_owned(), 1)])),
+            ("two shards: write both", world.takes(here, change, vec![write("la"), write("ra")])),
+            ("two shards: read one, write one", world.takes(here, change, vec![read("lb"), write("ra")])),
+            ("read-only, one key", world.takes(here, NOW, vec![read("ra")])),
+            ("read-only, a key of each shard", world.takes(here, NOW, vec![read("lb"), read("ra")])),
+        ];
         world.gone.insert(2);
         world.crash(2, 0);
         found.push(("a replica is away: write", world.takes(here, change, vec![write("ra")])));

@@ -7,7 +7,7 @@ use crate::Defect;
 use crate::carried::{Carried, MessageOf};
 use crate::life::Unfit;
 use crate::tapir::desk::Desk;
-use crate::tapir::life::{Birth, Life, Member, Own as Installed};
+use crate::tapir::life::{Birth, Life, Member, Own};
 use crate::tapir::{Halves, Tapir};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError, local};
@@ -34,7 +34,7 @@ const PATIENCE: u64 = 5 * S;
 const ROWS_OF_TABLE: &[u8] = b"\x02\x00\x00\x40\x00\x40";
 
 /// What happens to replicas without a leader alone.
-pub enum Own {
+pub enum Happening {
     /// A node looks for transactions that are overdue.
     Look,
     /// Somebody wants another view of a shard.
@@ -48,8 +48,8 @@ pub enum Own {
 impl Carried for Tapir {
     type Replica = Replica;
     type Desk = Desk;
-    type Own = Installed;
-    type Event = Own;
+    type Own = Own;
+    type Happening = Happening;
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
         envelope::write_frame(Kind::Tapir, from, to, message)
@@ -82,7 +82,7 @@ impl Carried for Tapir {
 
     fn born(world: &mut World<Self>, node: usize) {
         let (whom, after) = (world.whom(node), world.rng.random_range(0..LOOK_EVERY));
-        world.push(after, whom, Event::Of(Own::Look));
+        world.push(after, whom, Event::Of(Happening::Look));
     }
 
     /// A minority.
@@ -93,11 +93,11 @@ impl Carried for Tapir {
     fn plan(world: &mut World<Self>) {
         for _ in 0..world.rng.random_range(0..12) {
             let after = world.rng.random_range(0..WITHIN);
-            world.push(after, None, Event::Of(Own::ChangeView));
+            world.push(after, None, Event::Of(Happening::ChangeView));
         }
         for _ in 0..world.rng.random_range(0..20) {
             let after = world.rng.random_range(0..WITHIN);
-            world.push(after, None, Event::Of(Own::Leave));
+            world.push(after, None, Event::Of(Happening::Leave));
         }
     }
 
@@ -117,7 +117,7 @@ impl Carried for Tapir {
                 member.late.push(install);
                 if late {
                     let after = world.rng.random_range(0..20 * MS);
-                    return world.push(after, whom, Event::Of(Own::Late(shard)));
+                    return world.push(after, whom, Event::Of(Happening::Late(shard)));
                 }
                 member.install_late();
             }
@@ -128,7 +128,7 @@ impl Carried for Tapir {
                     at.nanos = at.nanos.saturating_sub(1);
                 }
                 let after = world.rng.random_range(0..MS);
-                world.push(after, whom, Event::Of(Own::Serve(shard, Box::new(serve))));
+                world.push(after, whom, Event::Of(Happening::Serve(shard, Box::new(serve))));
             }
         }
     }
@@ -139,25 +139,25 @@ impl Carried for Tapir {
 
     fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: Message) {}
 
-    fn happen(world: &mut World<Self>, node: usize, event: Own) {
+    fn happen(world: &mut World<Self>, node: usize, event: Happening) {
         match event {
-            Own::Look => world.look_for_overdue(node),
-            Own::ChangeView => {
+            Happening::Look => world.look_for_overdue(node),
+            Happening::ChangeView => {
                 let (node, second) = (world.rng.random_range(0..world.nodes.len()), world.rng.random_bool(0.5));
                 if world.nodes[node].life.is_some() {
                     *world.changed.entry("view asked for").or_default() += 1;
                     world.change_view(node, ShardId(second.into()));
                 }
             }
-            Own::Leave => {
+            Happening::Leave => {
                 let client = world.rng.random_range(0..world.clients.len());
                 if world.clients[client].attempt.take().is_some() {
                     *world.changed.entry("session gone").or_default() += 1;
                     world.record(client);
                 }
             }
-            Own::Serve(shard, serve) => world.serve_session(node, shard, &serve),
-            Own::Late(shard) => {
+            Happening::Serve(shard, serve) => world.serve_session(node, shard, &serve),
+            Happening::Late(shard) => {
                 if let Some(member) = world.member(node, shard) {
                     member.install_late();
                 }
@@ -181,8 +181,8 @@ impl Carried for Tapir {
         false
     }
 
-    fn is_question(event: &Own) -> bool {
-        matches!(event, Own::Serve(..))
+    fn is_question(event: &Happening) -> bool {
+        matches!(event, Happening::Serve(..))
     }
 
     /// What sessions and replicas say to one another; records are too long for a reader.
@@ -277,7 +277,7 @@ impl World<Tapir> {
     /// Somebody has to find out what became of those who are prepared here for too long: the node of their coordinators first, then the next.
     fn look_for_overdue(&mut self, node: usize) {
         let whom = self.whom(node);
-        self.push(LOOK_EVERY, whom, Event::Of(Own::Look));
+        self.push(LOOK_EVERY, whom, Event::Of(Happening::Look));
         let now = self.nodes[node].clock.reading();
         let Some(life) = &self.nodes[node].life else { return };
         if life.desk.has_met() && self.tends() {
