@@ -123,6 +123,6 @@ pub trait Carried: Sized + 'static {
     fn is_at_rest(world: &World<Self>) -> bool;
     /// What is left in one.
     fn what_is_left(member: &Member<Self::Replica>) -> String;
-    /// The keys that a replica holds; none, if it holds no versions.
-    fn holds(member: &Member<Self::Replica>) -> Option<KeyRange>;
+    /// The keys that a replica has, and whether it holds their versions.
+    fn holds(member: &Member<Self::Replica>) -> (KeyRange, bool);
 }

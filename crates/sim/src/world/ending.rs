@@ -6,7 +6,7 @@ use crate::client;
 use crate::life::Member;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
-use meridian_mvcc::{KeyRange, StoreError};
+use meridian_mvcc::StoreError;
 use std::collections::BTreeMap;
 
 impl<R: Carried> World<R> {
@@ -50,8 +50,7 @@ impl<R: Carried> World<R> {
         for (node, there) in self.nodes.iter().enumerate() {
             let Some(life) = &there.life else { continue };
             for member in life.members.values() {
-                let holds = R::holds(member);
-                let bounds = holds.clone().unwrap_or_else(KeyRange::all);
+                let (bounds, holds) = R::holds(member);
                 let rows = match member.space.scan(&bounds, Timestamp::MAX, false, usize::MAX, usize::MAX) {
                     Ok(chunk) => chunk.rows,
                     Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => continue,
@@ -59,7 +58,7 @@ impl<R: Carried> World<R> {
                 };
                 let found: BTreeMap<&[u8], &[u8]> =
                     rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
-                let expected = if holds.is_none() { &nothing } else { &expected };
+                let expected = if holds { &expected } else { &nothing };
                 let keys = expected.keys().filter(|key| bounds.contains(key)).chain(found.keys());
                 if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
                     let (name, node) = (String::from_utf8_lossy(key), self.members[node]);

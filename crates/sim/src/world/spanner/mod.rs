@@ -248,8 +248,8 @@ impl Carried for Spanner {
     }
 
     /// Witnesses hold nothing.
-    fn holds(member: &Member<Replica>) -> Option<KeyRange> {
-        (!member.replica.group().is_witness()).then(|| member.replica.bounds().clone())
+    fn holds(member: &Member<Replica>) -> (KeyRange, bool) {
+        (member.replica.bounds().clone(), !member.replica.group().is_witness())
     }
 }
 

@@ -232,8 +232,8 @@ impl Carried for Tapir {
         format!("{prepared} prepared, in {:?} of {:?}", operations.began(), operations.view())
     }
 
-    fn holds(member: &Member) -> Option<KeyRange> {
-        Some(member.space.bounds())
+    fn holds(member: &Member) -> (KeyRange, bool) {
+        (member.space.bounds(), true)
     }
 }
 
