@@ -47,6 +47,8 @@ pub struct ReplicaHome {
     space: Space,
     /// How often something was installed: the place of the newest.
     installed: AtomicU64,
+    /// That of the store at birth: at or below it the store has everything, but for what was superseded and collected.
+    horizon: Timestamp,
     settled: RwLock<Timestamp>,
     /// Views that began here, and the place of the newest install before that.
     began: Mutex<VecDeque<(u64, View)>>,
@@ -75,7 +77,7 @@ pub fn begin(
     let Place { key, guarantee, peers, desk } = place;
     let (me, life) = desk.here();
     let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
-    let installed = space.extent()?.position;
+    let extent = space.extent()?;
     let config = Config {
         me,
         replicas: desk.replicas().iter().copied().collect(),
@@ -97,7 +99,8 @@ pub fn begin(
         peers,
         desk,
         space,
-        installed: AtomicU64::new(installed),
+        installed: AtomicU64::new(extent.position),
+        horizon: extent.horizon,
         settled: RwLock::new(Timestamp::ZERO), // Until what the record has is installed.
         began: Mutex::default(),
         said: Mutex::default(),
@@ -172,6 +175,7 @@ impl World<Replica> for ReplicaHome {
 
     fn act(&self, effect: Effect) {
         match effect {
+            Effect::Install { at, .. } if at <= self.horizon => {}
             Effect::Install { at, writes } => {
                 let position = self.installed.fetch_add(1, Ordering::Relaxed) + 1;
                 self.space.install(at, &writes, position, 0);

@@ -20,7 +20,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::inconsistent::{self, Config, Message as Said, Op, OpId};
-use meridian_txn::tapir::{Answer, End, Fact, Past, Question};
+use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
 use std::collections::VecDeque;
 
 /// Snapshots are said to be served so far ahead of what was asked for. After a view change nobody writes below that: who commits then waits as long at most.
@@ -66,7 +66,7 @@ impl Default for Forgetting {
 /// What a replica asks of its world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Put the versions of a commit into Recent. It may be asked for again after a crash.
+    /// Put the versions of a commit into Recent. It may be asked for again after a crash; what is at or below the store's horizon then is there, or was collected, and does not come back.
     Install {
         /// The commit timestamp.
         at: Timestamp,
@@ -247,6 +247,12 @@ impl Replica {
     fn may_be_meant(&self, now: Reading, said: &Said<Fact, Question, Answer>) -> bool {
         let near = |at: Timestamp| at.nanos <= now.interval.latest.saturating_add(FARTHEST_NS);
         match said {
+            // What is settled is known, and perhaps forgotten.
+            Said::Tell { op: Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }), .. }
+                if *at <= self.settled() =>
+            {
+                false
+            }
             // How transactions end anybody tells; the rest a replica says to itself, and nobody proposes facts.
             Said::Tell { op: Fact::Ended(End::Commit(proposal)), .. } => near(proposal.at) && !proposal.is_name(),
             Said::Tell { op: Fact::Ended(End::Abort { at, .. }), .. } => near(*at),
