@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `proposal` | what is asked, answered, and decided from answers? |
 //! | `participant` | what does a replica answer, and what does it keep? |
+//! | `prepared` | who may meet a new proposal? |
 //! | `site` | what does a coordinator want of its node? |
 //! | `coordinator` | what does a session do, from its first read to the outcome? |
 //! | `schemas` | does what a transaction was planned for hold where it reads and writes? |
@@ -41,6 +42,7 @@
 mod coordinator;
 mod highest;
 mod participant;
+mod prepared;
 mod proposal;
 mod recovery;
 mod schemas;

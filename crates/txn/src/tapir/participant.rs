@@ -3,6 +3,7 @@
 //! It holds in memory what was written and read above what is settled, and a bit longer; at or below that every replica has the same, and nothing is proposed any more.
 
 use super::highest::Highest;
+use super::prepared::{Held, Prepared, within};
 use super::{End, Guarantee, Past, Proposal, Seen, Standing, Vote};
 use crate::TransactionId;
 use meridian_clock::{Reading, Timestamp};
@@ -10,18 +11,13 @@ use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write, local};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 /// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from their keys (Trap A.2-1). Sessions go half as far.
 const FAR_NS: u64 = 1_000_000_000;
 
-/// A transaction that is prepared here, or was looked at and is not.
+/// A transaction that was looked at here, and may be prepared.
 #[derive(Clone, Debug)]
 struct Known {
-    /// What is prepared; none, if no attempt was found good.
-    prepared: Option<Proposal>,
-    /// And the group has said so.
-    sure: bool,
     /// The newest attempt that was looked at, and what was said of it: reported to who recovers the transaction, whatever is prepared (Trap A.2-2).
     newest: (u32, Vote),
     /// The highest timestamp of an attempt that was heard of.
@@ -48,6 +44,8 @@ pub struct Participant {
     /// Rows about the shard itself that sessions read and write.
     own: KeyRange,
     known: BTreeMap<TransactionId, Known>,
+    /// Of those that are known: the attempt that was found good.
+    prepared: Prepared,
     fences: BTreeMap<TransactionId, Fence>,
     /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp. The names of commits of several shards stay.
     ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
@@ -75,6 +73,7 @@ impl Participant {
             bounds,
             own: local::schemas(shard.0),
             known: BTreeMap::new(),
+            prepared: Prepared::default(),
             fences: BTreeMap::new(),
             ended: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -87,24 +86,14 @@ impl Participant {
 
     /// What stands in a range above what is settled, for a read of it that is to be validated; its keys are in order.
     pub fn see(&self, range: &KeyRange) -> Seen {
-        let unsettled = self.versions(range).filter(|(_, at)| **at > self.past.settled);
+        let unsettled = within(&self.written, range).filter(|(_, at)| **at > self.past.settled);
         let versions = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
         Seen { range: range.clone(), versions, through: self.past.settled }
     }
 
-    fn versions(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Timestamp)> {
-        let start = if range.is_empty() { Bound::Excluded(&range.start) } else { Bound::Included(&range.start) };
-        let end = match &range.end {
-            Some(end) if !range.is_empty() => Bound::Excluded(end),
-            Some(_) => Bound::Included(&range.start),
-            None => Bound::Unbounded,
-        };
-        self.written.range::<Key, _>((start, end))
-    }
-
     /// What is prepared here, in no order that means anything.
     pub fn prepared(&self) -> impl Iterator<Item = &Proposal> {
-        self.known.values().filter_map(|known| known.prepared.as_ref())
+        self.prepared.iter()
     }
 
     /// The newest attempt of a transaction that was looked at here, and what was said of it.
@@ -135,43 +124,36 @@ impl Participant {
             sometimes!("a transaction is proposed that is being recovered");
             return Vote::Abort;
         }
-        let before = self.known.remove(&proposal.transaction);
-        let before = match before {
-            // The newest is the one that counts.
-            Some(known) if proposal.attempt < known.newest.0 => {
-                sometimes!("an attempt comes that is not the newest");
-                self.known.insert(proposal.transaction, known);
-                return Vote::Abstain;
-            }
-            Some(known) if known.prepared.is_some() && broken(Rule::PreparedUnchecked) => {
-                self.known.insert(proposal.transaction, known);
-                return Vote::Ok;
-            }
-            // The same one is asked for again where a view began without it: what was said of it did not count, and others may have been said yes to since.
-            known => known.map(|mut known| {
-                known.prepared.take_if(|standing| standing.attempt == proposal.attempt);
-                known
-            }),
-        };
-        // Without its own former attempt: no transaction conflicts with itself.
+        let who = proposal.transaction;
+        // The newest is the one that counts.
+        if self.known.get(&who).is_some_and(|known| proposal.attempt < known.newest.0) {
+            sometimes!("an attempt comes that is not the newest");
+            return Vote::Abstain;
+        }
+        if self.prepared.of(who).is_some() && broken(Rule::PreparedUnchecked) {
+            return Vote::Ok;
+        }
+        // Without its own former attempt: no transaction conflicts with itself. What was prepared may yet be decided on, by who recovers it; not so the same attempt: it is asked for again where a view began
+        // without it, what was said of it did not count, and others may have been said yes to since.
+        let before = self.prepared.take(who).filter(|held| held.proposal.attempt < proposal.attempt);
         let vote = self.check(now, proposal);
+        match vote {
+            Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: false }),
+            _ => before.into_iter().for_each(|held| self.prepared.put(held)),
+        }
         let (newest, latest, since_ns) = ((proposal.attempt, vote), proposal.at, now.boot_ns);
-        let known = match (vote, before) {
-            (Vote::Ok, _) => Known { prepared: Some(proposal.clone()), sure: false, newest, latest, since_ns },
-            // What was prepared may yet be decided on, by who recovers it.
-            (_, Some(before)) => Known { newest, latest: latest.max(before.latest), ..before },
-            (_, None) => Known { prepared: None, sure: false, newest, latest, since_ns },
-        };
-        self.known.insert(proposal.transaction, known);
+        let known = self.known.entry(who).or_insert(Known { newest, latest, since_ns });
+        (known.newest, known.latest) = (newest, latest.max(known.latest));
+        if vote == Vote::Ok {
+            known.since_ns = since_ns;
+        }
         vote
     }
 
     /// A snapshot of a range is to be read here: nothing is written below it from now on. Whether it can be: not as long as somebody is prepared who may write below it, and may have
     /// been told that he did (Trap A.2-3).
     pub fn serves(&mut self, range: &KeyRange, at: Timestamp) -> bool {
-        let writes = |proposal: &Proposal| proposal.writes.iter().any(|write| range.contains(&write.key));
-        let may_write = |proposal: &Proposal| proposal.at <= at && writes(proposal);
-        if self.prepared().any(may_write) && !broken(Rule::SnapshotsMissPrepared) {
+        if self.prepared.writing(range).any(|proposal| proposal.at <= at) && !broken(Rule::SnapshotsMissPrepared) {
             sometimes!("a snapshot waits for what is prepared below it");
             return false;
         }
@@ -224,14 +206,14 @@ impl Participant {
         if !stands && !broken(Rule::ResolvedInItsView) {
             return Standing::Open;
         }
-        let known = self.known.get(&transaction).filter(|known| known.sure);
-        known.and_then(|known| known.prepared.clone()).map_or(Standing::Never, Standing::Prepared)
+        let held = self.prepared.of(transaction).filter(|held| held.sure);
+        held.map_or(Standing::Never, |held| Standing::Prepared(held.proposal.clone()))
     }
 
     /// Transactions of which nobody has said for so long what became of them, and who takes part in each: their coordinators are gone, or what they said was lost.
     pub fn overdue(&self, now: Reading, after_ns: u64) -> Vec<(TransactionId, Vec<ShardId>)> {
-        let late = |known: &&Known| known.since_ns.saturating_add(after_ns) <= now.boot_ns;
-        let late = self.known.values().filter(late).filter_map(|known| known.prepared.as_ref());
+        let since = |proposal: &Proposal| self.known.get(&proposal.transaction).map_or(0, |known| known.since_ns);
+        let late = self.prepared().filter(|proposal| since(proposal).saturating_add(after_ns) <= now.boot_ns);
         late.map(|proposal| (proposal.transaction, proposal.participants.clone())).collect()
     }
 
@@ -269,7 +251,7 @@ impl Participant {
                 against.above(newest);
             }
         }
-        for other in self.prepared() {
+        for other in self.prepared.beside(proposal) {
             against.worst(beside(self.guarantee, proposal, other));
         }
         against.vote()
@@ -285,7 +267,7 @@ impl Participant {
         let overwritten = |(key, newest): (&Key, &Timestamp)| {
             *newest > seen.through && seen.of(key).map_or(!broken(Rule::PhantomsPass), |version| version < *newest)
         };
-        if self.versions(&seen.range).any(overwritten) {
+        if within(&self.written, &seen.range).any(overwritten) {
             return Vote::Abort;
         }
         if newest >= at && !broken(Rule::ReadsFromTheFuture) { Vote::Retry(newest) } else { Vote::Ok }
@@ -302,6 +284,7 @@ impl Participant {
             return None;
         }
         let known = self.known.remove(&transaction);
+        self.prepared.take(transaction);
         self.fences.remove(&transaction);
         // What is settled everybody has.
         if at <= self.past.settled || self.ended.contains_key(&transaction) {
@@ -332,10 +315,11 @@ impl Participant {
         ends: &[&End],
     ) -> Vec<Installed> {
         // A view that began here may have been bypassed: only what is said now is the group's.
-        self.known.values_mut().for_each(|known| known.sure = false);
+        self.prepared.doubt();
         self.fences.clear();
         for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction)) {
             self.known.remove(transaction);
+            self.prepared.take(*transaction);
             self.fences.insert(*transaction, Fence::Stands);
         }
         let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
@@ -349,13 +333,13 @@ impl Participant {
     fn note(&mut self, now: Reading, proposal: &Proposal, vote: Vote) {
         let Some(known) = self.unended(now, proposal, vote) else { return };
         let dead = known.newest.0 > proposal.attempt;
-        let standing = known.prepared.as_ref().map(|standing| standing.attempt);
+        let held = self.prepared.of(proposal.transaction).map(|held| held.proposal.attempt);
         match vote {
-            Vote::Ok if standing == Some(proposal.attempt) => known.sure = !dead,
-            Vote::Ok if dead || standing > Some(proposal.attempt) => {}
-            Vote::Ok => (known.prepared, known.sure) = (Some(proposal.clone()), true),
+            Vote::Ok if held == Some(proposal.attempt) => self.prepared.mark(proposal.transaction, !dead),
+            Vote::Ok if dead || held > Some(proposal.attempt) => {}
+            Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: true }),
             // It was opened, so those before it will never commit.
-            _ if standing <= Some(proposal.attempt) => (known.prepared, known.sure) = (None, false),
+            _ if held <= Some(proposal.attempt) => drop(self.prepared.take(proposal.transaction)),
             _ => {}
         }
     }
@@ -367,9 +351,10 @@ impl Participant {
         answered.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
         for (proposal, vote) in answered {
             let Some(known) = self.unended(now, proposal, vote) else { continue };
-            let standing = known.prepared.as_ref().map(|standing| standing.attempt);
-            if vote == Vote::Ok && known.newest.0 == proposal.attempt && standing < Some(proposal.attempt) {
-                (known.prepared, known.sure) = (Some(proposal.clone()), false);
+            let is_newest = known.newest.0 == proposal.attempt;
+            let held = self.prepared.of(proposal.transaction).map(|held| held.proposal.attempt);
+            if vote == Vote::Ok && is_newest && held < Some(proposal.attempt) {
+                self.prepared.put(Held { proposal: proposal.clone(), sure: false });
             }
         }
     }
@@ -381,7 +366,7 @@ impl Participant {
         }
         let (newest, latest, since_ns) = ((proposal.attempt, vote), proposal.at, now.boot_ns);
         let known = self.known.entry(proposal.transaction);
-        let known = known.or_insert(Known { prepared: None, sure: false, newest, latest, since_ns });
+        let known = known.or_insert(Known { newest, latest, since_ns });
         known.latest = known.latest.max(proposal.at);
         if known.newest.0 <= proposal.attempt {
             known.newest = newest;
@@ -395,10 +380,12 @@ impl Participant {
     pub fn merge(&mut self, now: Reading, likely: &[(&Proposal, Vote)], open: &[&Proposal]) -> Vec<Vote> {
         let mut newest = newest_of(likely.iter().map(|(proposal, _)| *proposal).chain(open.iter().copied()));
         for (transaction, attempt) in &mut newest {
-            let Some(known) = self.known.get_mut(transaction) else { continue };
+            let Some(known) = self.known.get(transaction) else { continue };
             *attempt = known.newest.0.max(*attempt);
             // Everybody will know of the newer one: this one will never commit.
-            known.prepared.take_if(|standing| standing.attempt < *attempt);
+            if self.prepared.of(*transaction).is_some_and(|held| held.proposal.attempt < *attempt) {
+                self.prepared.take(*transaction);
+            }
         }
         for (proposal, vote) in likely.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
             self.note(now, proposal, *vote);
@@ -421,9 +408,7 @@ impl Participant {
         self.past = self.past.join(past);
         // Nobody will come to commit there who has not.
         let settled = self.past.settled;
-        for known in self.known.values_mut() {
-            known.prepared.take_if(|prepared| prepared.at <= settled);
-        }
+        self.prepared.take_if(|proposal| proposal.at <= settled);
         self.known.retain(|_, known| known.latest > settled);
         self.ended.retain(|_, (at, committed)| {
             let of_many = committed.as_ref().is_some_and(|proposal| proposal.participants.len() > 1);

@@ -1,0 +1,190 @@
+//! What is prepared, by transaction and by key: who is new is compared with those that touch what it touches, however many there are.
+
+use super::Proposal;
+use crate::TransactionId;
+use meridian_mvcc::{Key, KeyRange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// A proposal that is prepared.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub proposal: Proposal,
+    /// The group has said so.
+    pub sure: bool,
+}
+
+/// One attempt of each transaction at most.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prepared {
+    all: BTreeMap<TransactionId, Held>,
+    /// Who writes a key, and who has read it for itself.
+    writers: BTreeMap<Key, BTreeSet<TransactionId>>,
+    readers: BTreeMap<Key, BTreeSet<TransactionId>>,
+    /// Who has read longer ranges.
+    scanners: BTreeSet<TransactionId>,
+}
+
+/// What is said of keys of a range.
+pub(super) fn within<'a, T>(map: &'a BTreeMap<Key, T>, range: &'a KeyRange) -> impl Iterator<Item = (&'a Key, &'a T)> {
+    let start = if range.is_empty() { Bound::Excluded(&range.start) } else { Bound::Included(&range.start) };
+    let end = match &range.end {
+        Some(end) if !range.is_empty() => Bound::Excluded(end),
+        Some(_) => Bound::Included(&range.start),
+        None => Bound::Unbounded,
+    };
+    map.range::<Key, _>((start, end))
+}
+
+impl Prepared {
+    /// Of a transaction.
+    pub fn of(&self, transaction: TransactionId) -> Option<&Held> {
+        self.all.get(&transaction)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Proposal> {
+        self.all.values().map(|held| &held.proposal)
+    }
+
+    /// From now on this one, in place of what was prepared of its transaction.
+    pub fn put(&mut self, held: Held) {
+        let who = held.proposal.transaction;
+        self.take(who);
+        for write in &held.proposal.writes {
+            self.writers.entry(write.key.clone()).or_default().insert(who);
+        }
+        for seen in &held.proposal.reads {
+            match seen.range.as_point() {
+                Some(key) => drop(self.readers.entry(key.clone()).or_default().insert(who)),
+                None => drop(self.scanners.insert(who)),
+            }
+        }
+        self.all.insert(who, held);
+    }
+
+    /// Nothing of this transaction any more.
+    pub fn take(&mut self, who: TransactionId) -> Option<Held> {
+        let held = self.all.remove(&who)?;
+        let leave = |map: &mut BTreeMap<Key, BTreeSet<TransactionId>>, key: &Key| {
+            if let Some(there) = map.get_mut(key) {
+                there.remove(&who);
+                if there.is_empty() {
+                    map.remove(key);
+                }
+            }
+        };
+        held.proposal.writes.iter().for_each(|write| leave(&mut self.writers, &write.key));
+        let points = held.proposal.reads.iter().filter_map(|seen| seen.range.as_point());
+        points.for_each(|key| leave(&mut self.readers, key));
+        self.scanners.remove(&who);
+        Some(held)
+    }
+
+    /// Nothing of those any more of which this is so.
+    pub fn take_if(&mut self, is_so: impl Fn(&Proposal) -> bool) {
+        let taken: Vec<TransactionId> = self.iter().filter(|one| is_so(one)).map(|one| one.transaction).collect();
+        taken.into_iter().for_each(|who| drop(self.take(who)));
+    }
+
+    /// Whether the group has said so of a transaction's.
+    pub fn mark(&mut self, who: TransactionId, sure: bool) {
+        self.all.get_mut(&who).into_iter().for_each(|held| held.sure = sure);
+    }
+
+    /// The group is not known to have said so of any.
+    pub fn doubt(&mut self) {
+        self.all.values_mut().for_each(|held| held.sure = false);
+    }
+
+    /// Those who write into a range.
+    pub fn writing<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Proposal> {
+        within(&self.writers, range).flat_map(|(_, there)| there).map(|who| &self.all[who].proposal)
+    }
+
+    /// Those whom a proposal may meet: who write what it has read or writes, and who may have read what it writes.
+    pub fn beside(&self, proposal: &Proposal) -> impl Iterator<Item = &Proposal> {
+        let mut there: BTreeSet<TransactionId> = BTreeSet::new();
+        for seen in &proposal.reads {
+            there.extend(within(&self.writers, &seen.range).flat_map(|(_, there)| there));
+        }
+        for write in &proposal.writes {
+            let touching = [&self.writers, &self.readers].into_iter().filter_map(|map| map.get(&write.key));
+            there.extend(touching.flatten());
+        }
+        if !proposal.writes.is_empty() {
+            there.extend(&self.scanners);
+        }
+        there.into_iter().map(|who| &self.all[&who].proposal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Seen;
+    use super::*;
+    use meridian_clock::Timestamp;
+    use meridian_machine::ShardId;
+    use meridian_mvcc::Write;
+    use proptest::prelude::*;
+
+    fn key(number: u8) -> Key {
+        Key::from(&[number][..])
+    }
+
+    fn who(number: u64) -> TransactionId {
+        TransactionId { node: 1, incarnation: 1, number }
+    }
+
+    /// Reads are of one key, or of so many.
+    fn proposal(number: u64, reads: &[(u8, u8)], writes: &[u8]) -> Proposal {
+        let range = |(first, many): &(u8, u8)| match many {
+            0 => KeyRange::point(key(*first)),
+            many => KeyRange { start: key(*first), end: Some(key(first + many)) },
+        };
+        let seen = |read| Seen { range: range(read), versions: Vec::new(), through: Timestamp::ZERO };
+        Proposal {
+            transaction: who(number),
+            attempt: 0,
+            at: Timestamp::ZERO,
+            reads: reads.iter().map(seen).collect(),
+            writes: writes.iter().map(|number| Write { key: key(*number), value: None }).collect(),
+            participants: vec![ShardId(0)],
+        }
+    }
+
+    fn may_meet(new: &Proposal, old: &Proposal) -> bool {
+        let reads = |one: &Proposal, key: &Key| one.reads.iter().any(|seen| seen.range.contains(key));
+        let writes = |one: &Proposal, key: &Key| one.writes.iter().any(|write| write.key == *key);
+        old.writes.iter().any(|write| reads(new, &write.key) || writes(new, &write.key))
+            || new.writes.iter().any(|write| reads(old, &write.key))
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_may_be_met_is_found(
+            many in proptest::collection::vec(
+                (0u64..8, proptest::collection::vec((0u8..10, 0u8..4), 0..3), proptest::collection::vec(0u8..12, 0..3), any::<bool>()),
+                0..40,
+            )
+        ) {
+            let (mut prepared, mut model) = (Prepared::default(), BTreeMap::new());
+            for (number, reads, writes, stays) in many {
+                let new = proposal(number, &reads, &writes);
+                model.remove(&who(number));
+                prepared.take(who(number));
+                let found: BTreeSet<TransactionId> = prepared.beside(&new).map(|old| old.transaction).collect();
+                for (who, old) in &model {
+                    prop_assert!(found.contains(who) || !may_meet(&new, old));
+                }
+                if stays {
+                    model.insert(who(number), new.clone());
+                    prepared.put(Held { proposal: new, sure: false });
+                }
+                prop_assert_eq!(prepared.iter().cloned().collect::<Vec<_>>(), model.values().cloned().collect::<Vec<_>>());
+            }
+            prepared.take_if(|_| true);
+            prop_assert!(prepared.writers.is_empty() && prepared.readers.is_empty() && prepared.scanners.is_empty());
+        }
+    }
+}
