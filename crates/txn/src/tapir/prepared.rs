@@ -4,6 +4,7 @@ use super::Proposal;
 use crate::TransactionId;
 use meridian_mvcc::{Key, KeyRange};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Bound;
 
 /// A proposal that is prepared.
@@ -15,7 +16,7 @@ pub(super) struct Held {
 }
 
 /// One attempt of each transaction at most.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Prepared {
     all: BTreeMap<TransactionId, Held>,
     /// Who writes a key, and who has read it for itself.
@@ -34,6 +35,13 @@ pub(super) fn within<'a, T>(map: &'a BTreeMap<Key, T>, range: &'a KeyRange) -> i
         None => Bound::Unbounded,
     };
     map.range::<Key, _>((start, end))
+}
+
+/// The rest follows from that.
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
 }
 
 impl Prepared {
