@@ -10,13 +10,13 @@ use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
 use meridian_mvcc::{Store, StoreError, Write};
-use meridian_replication::inconsistent::{Config, Kept as Record};
+use meridian_replication::inconsistent::{Config, Kept as Record, View};
 use meridian_store::Space;
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::{Kept, Replica, Shard};
+use meridian_systems::tapir::{Forgetting, Kept, Replica, Shard};
 use meridian_txn::Database;
 use meridian_txn::tapir::{Gateway, Guarantee};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
@@ -24,10 +24,16 @@ const MS: u64 = 1_000_000;
 pub type Life = life::Life<Tapir>;
 pub type Member = life::Member<Replica>;
 
-/// What lives have besides replicas: how much was installed of each shard. Commits have no place in an order, so each gets the next one.
+/// Often, of little, and soon: so that it happens within a run.
+const FORGETTING: Forgetting = Forgetting { every_ns: 300 * MS, behind_ns: 600 * MS, enough_bytes: 4 << 10 };
+
+/// What lives have besides replicas, of each shard.
 #[derive(Default)]
 pub struct Own {
+    /// How much was installed. Commits have no place in an order, so each gets the next one.
     installed: BTreeMap<ShardId, u64>,
+    /// Views that have begun, and how much was installed then, as long as the store has not all of that for good.
+    began: BTreeMap<ShardId, VecDeque<(u64, View)>>,
 }
 
 /// What a life is told.
@@ -79,6 +85,7 @@ impl Life {
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
             let replica = Replica::new(config, incarnation, application, kept, clock.reading(), &mut out)
                 .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?;
+            let replica = replica.forgetting(FORGETTING);
             life.members.insert(shard, Member::new(replica, out, space));
         }
         Ok(life)
@@ -91,6 +98,12 @@ impl Life {
         Install { at, writes, position: *position, term: 0 }
     }
 
+    /// A view has begun in a shard.
+    pub fn note_view(&mut self, shard: ShardId, view: View) {
+        let installed = self.own.installed.get(&shard).copied().unwrap_or_default();
+        self.own.began.entry(shard).or_default().push_back((installed, view));
+    }
+
     /// Moves versions from memory to the store, and lets the log go: what a replica knows stands for all that it has written before.
     pub fn settle(&mut self, checkpoint: bool) -> Result<(), StoreError> {
         for member in self.members.values() {
@@ -101,7 +114,12 @@ impl Life {
         if !checkpoint || full(self.store.checkpoint())? {
             return Ok(());
         }
-        for (shard, member) in &self.members {
+        for (shard, member) in &mut self.members {
+            let position = member.space.extent()?.position;
+            let began = self.own.began.entry(*shard).or_default();
+            while let Some((_, view)) = began.pop_front_if(|(installed, _)| *installed <= position) {
+                member.replica.stored(view);
+            }
             if let Some(records) = member.replica.operations().checkpoint() {
                 self.journal.checkpoint(*shard, envelope::write(Kind::Tapir, &records).into());
             }

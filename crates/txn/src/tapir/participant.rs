@@ -302,7 +302,7 @@ impl Participant {
             let newest = self.written.entry(write.key.clone()).or_default();
             *newest = at.max(*newest);
         }
-        Some((at, proposal.writes.clone()))
+        (!proposal.writes.is_empty()).then(|| (at, proposal.writes.clone()))
     }
 
     /// These are the group's: what was decided of proposals, who has ended, and of whom the view has begun with a question what became of them. What is prepared here and is not

@@ -121,6 +121,11 @@ impl Carried for Tapir {
                 }
                 member.install_late();
             }
+            Effect::Began { view, .. } => {
+                if let Some(life) = &mut world.nodes[node].life {
+                    life.note_view(shard, view);
+                }
+            }
             Effect::Serve(mut serve) => {
                 if let (tapir::View::Snapshot(at), Some(Defect::ReadOneBefore)) =
                     (&mut serve.view, world.options.defect)
@@ -188,7 +193,7 @@ impl Carried for Tapir {
     /// What sessions and replicas say to one another; records are too long for a reader.
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
         Some(match message {
-            Message::Operation(Said::Change { view, last, record }) => {
+            Message::Operation(Said::Change { view, last, record, .. }) => {
                 format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", record.len())
             }
             Message::Operation(Said::StartView { view, record }) => {
