@@ -131,9 +131,9 @@ impl Group {
         self.tells(to, Message::Operation(Said::Propose { id: id(number), op, newest: View(0) }));
     }
 
-    /// One leaves its view; the next one's leader does not wait for who is not heard.
-    fn begins_another_view(&mut self, by: usize, leader: usize) {
-        self.step(by, |replica, out| replica.change_view(now(), out));
+    /// Somebody leaves its view for one that it leads, and does not wait for who is not heard.
+    fn begins_another_view(&mut self, leader: usize) {
+        self.step(leader, |replica, out| replica.change_view(now(), out));
         if self.armed[leader].contains(&Timer::Operations(Waits::Gather)) {
             self.fires(leader, Timer::Operations(Waits::Gather));
         }
@@ -153,7 +153,7 @@ impl Group {
 fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     let mut group = Group::of(3);
     group.heard[0] = false;
-    group.begins_another_view(1, 1);
+    group.begins_another_view(1);
     group.proposes(2, 1, &writes(1, 10, "k"));
     for replica in [0, 1] {
         let look = Message::Look { id: id(2), at: at(20), range: KeyRange::all(), reverse: false, limit_rows: 1 };
@@ -161,7 +161,7 @@ fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     }
     assert_eq!(group.served, 2, "so many are enough");
     group.heard = vec![true, false, true];
-    group.begins_another_view(2, 2);
+    group.begins_another_view(2);
     for replica in [0, 2] {
         assert_eq!(group.replicas[replica].0.operations().began(), View(2));
         assert!(matches!(group.vote(replica, 1), Some(Vote::Retry(above)) if above >= at(20)));
@@ -196,7 +196,7 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
             replica.stored(View(round));
         }
         // What one has closed is forgotten with whatever view begins next.
-        group.begins_another_view(0, (round as usize + 1) % 3);
+        group.begins_another_view((round as usize + 1) % 3);
     }
     for at in 0..3 {
         assert!(group.replicas[at].0.settled() > Timestamp { nanos: 20, ..Timestamp::ZERO });
@@ -234,7 +234,7 @@ fn where_it_is_closed_nobody_is_said_yes_to() {
     let late = writes(1, 10, "k");
     group.proposes(0, 1, &late);
     group.heard[0] = false;
-    group.step(1, |replica, out| replica.change_view(now(), out));
+    group.step(2, |replica, out| replica.change_view(now(), out));
     group.heard = vec![true, true, false];
     group.fires(2, Timer::Operations(Waits::Gather));
     assert!(group.replicas[2].0.settled() >= late.at);
@@ -302,7 +302,7 @@ fn a_client_that_tells_two_results_stops_nobody() {
         let finalize = Said::Finalize { id: id(1), result, newest: View(0), decided: View(0) };
         group.tells(replica, Message::Operation(finalize));
     }
-    group.begins_another_view(0, 1);
+    group.begins_another_view(1);
     let votes: Vec<Option<Vote>> = (0..3).map(|replica| group.vote(replica, 1)).collect();
     assert!(votes[0].is_some() && votes.iter().all(|vote| *vote == votes[0]), "{votes:?}");
 }

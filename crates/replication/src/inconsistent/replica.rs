@@ -355,7 +355,7 @@ impl<A: Application> Machine for Replica<A> {
             Message::Tell { id, op } => self.on_tell(now, id, op, out),
             Message::Renew { view } => {
                 if view >= self.began && !self.is_changing() {
-                    self.change_view(now, out);
+                    self.lead_view(now, out);
                 }
             }
             _ if !self.config.replicas.contains(&from.node) || from.node == self.config.me => {}

@@ -47,6 +47,13 @@ impl<A: Application> Replica<A> {
         }
     }
 
+    /// The same, to a view that this replica leads: of itself it knows that it is up.
+    pub fn lead_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        if !self.is_between_views() {
+            self.leave_for(now, View(self.view.0 + 1 + self.turns_until_it_leads() as u64), out);
+        }
+    }
+
     pub(super) fn leave_for(&mut self, now: Reading, view: View, out: &mut Outbox<Self>) {
         step!("replica: leaves a view");
         self.view = view;
@@ -60,8 +67,8 @@ impl<A: Application> Replica<A> {
     }
 
     pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
-        // Records may be large: each view in a row that does not begin is given twice as long.
-        let failed = (self.view.0 - self.began.0 - 1).min(LONGEST_BACK_OFF);
+        // Records may be large: when none of all leaders' views has begun, each is given twice as long.
+        let failed = ((self.view.0 - self.began.0 - 1) / self.config.replicas.len() as u64).min(LONGEST_BACK_OFF);
         out.arm(super::Timer::View, now.boot_ns + (self.config.view_timeout_ns << failed));
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
     }

@@ -199,7 +199,7 @@ impl Replica {
 
     /// Asks for a view change: for who has missed something, or for operations that nobody finishes.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        self.operate(out, |operations, out| operations.change_view(now, out));
+        self.operate(out, |operations, out| operations.lead_view(now, out));
     }
 
     /// Everything that was to be installed when this view began is in its store for good: it is there after whatever happens, without the record.
@@ -302,8 +302,12 @@ impl Replica {
             Op::Consensus(Question::Resolve { through, .. }) => Some((*through, ENTRY_BYTES)),
             Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => None,
         });
-        let over = over.filter(|(at, _)| past.closed < *at && *at <= closes).map(|(_, bytes)| bytes);
-        if over.sum::<usize>() < self.forgetting.enough_bytes {
+        // What was over before and is kept, because somebody is away, every view change has to carry: as much again is waited for.
+        let (mut kept, mut fresh) = (0, 0);
+        for (at, bytes) in over.filter(|(at, _)| *at <= closes) {
+            *if at <= past.closed { &mut kept } else { &mut fresh } += bytes;
+        }
+        if fresh < self.forgetting.enough_bytes.max(kept) {
             self.waited = 0;
             return; // The next operation will have it looked at again.
         }
