@@ -2,7 +2,6 @@
 
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
-use meridian_machine::planted::Rule;
 use meridian_sim::{Defect, Faults, Options, Report, Timebase, Workload, campaign, run, should_meet};
 use meridian_systems::Recipe;
 use meridian_txn::tapir::Guarantee;

@@ -20,20 +20,28 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
+/// Often, of little, and soon: so that it happens within a run.
+const FORGETTING: Forgetting = Forgetting { every_ns: 300 * MS, behind_ns: 600 * MS, enough_bytes: 4 << 10 };
 
 pub type Life = life::Life<Tapir>;
 pub type Member = life::Member<Replica>;
 
-/// Often, of little, and soon: so that it happens within a run.
-const FORGETTING: Forgetting = Forgetting { every_ns: 300 * MS, behind_ns: 600 * MS, enough_bytes: 4 << 10 };
+/// How far a shard's versions have come in a life: commits have no place in an order, so each gets the next one that is installed.
+#[derive(Default)]
+struct Progress {
+    installed: u64,
+    /// What is not above was in the store when the life began, or was collected.
+    horizon: Timestamp,
+    /// Everything at or below has ended.
+    settled: Timestamp,
+    /// Views, and what of the installed each began with.
+    began: VecDeque<(u64, View)>,
+}
 
-/// What lives have besides replicas, of each shard.
+/// What lives have besides replicas.
 #[derive(Default)]
 pub struct Own {
-    /// How much was installed. Commits have no place in an order, so each gets the next one.
-    installed: BTreeMap<ShardId, u64>,
-    /// Views that have begun, and how much was installed then, as long as the store has not all of that for good.
-    began: BTreeMap<ShardId, VecDeque<(u64, View)>>,
+    progress: BTreeMap<ShardId, Progress>,
 }
 
 /// What a life is told.
@@ -72,7 +80,9 @@ impl Life {
             }
             let store = Arc::clone(&life.store) as Arc<dyn Store>;
             let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds.clone(), store)?);
-            life.own.installed.insert(shard, space.extent()?.position);
+            let extent = space.extent()?;
+            let (installed, horizon) = (extent.position, extent.horizon);
+            life.own.progress.insert(shard, Progress { installed, horizon, ..Progress::default() });
             let config = Config {
                 me,
                 replicas: nodes.iter().copied().collect(),
@@ -84,44 +94,56 @@ impl Life {
             };
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
             let replica = Replica::new(config, incarnation, application, kept, clock.reading(), &mut out)
-                .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?;
-            let replica = replica.forgetting(FORGETTING);
+                .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
+                .forgetting(FORGETTING);
             life.members.insert(shard, Member::new(replica, out, space));
         }
         Ok(life)
     }
 
-    /// A commit is to be readable, and where it stands among the installed.
-    pub fn place(&mut self, shard: ShardId, at: Timestamp, writes: Vec<Write>) -> Install {
-        let position = self.own.installed.entry(shard).or_default();
-        *position += 1;
-        Install { at, writes, position: *position, term: 0 }
+    /// Where a commit that is to be readable stands among the installed; nowhere, if the store had it at the life's birth.
+    pub fn place(&mut self, shard: ShardId, at: Timestamp, writes: Vec<Write>) -> Option<Install> {
+        let progress = self.own.progress.entry(shard).or_default();
+        if at <= progress.horizon {
+            return None;
+        }
+        progress.installed += 1;
+        Some(Install { at, writes, position: progress.installed, term: 0 })
     }
 
-    /// A view has begun in a shard.
-    pub fn note_view(&mut self, shard: ShardId, view: View) {
-        let installed = self.own.installed.get(&shard).copied().unwrap_or_default();
-        self.own.began.entry(shard).or_default().push_back((installed, view));
+    /// A view has begun with what is installed by now.
+    pub fn began(&mut self, shard: ShardId, view: View, settled: Timestamp) {
+        let progress = self.own.progress.entry(shard).or_default();
+        progress.settled = settled;
+        progress.began.push_back((progress.installed, view));
     }
 
-    /// Moves versions from memory to the store, and lets the log go: what a replica knows stands for all that it has written before.
-    pub fn settle(&mut self, checkpoint: bool) -> Result<(), StoreError> {
-        for member in self.members.values() {
-            if full(member.space.settle(SETTLE_BYTES).map(drop))? {
+    /// Moves versions from memory to the store, removes old ones, and lets the log go: what a replica knows stands for all that it has written before.
+    pub fn settle(&mut self, now_ns: u64, retention_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
+        let mut applied = BTreeMap::new();
+        for (shard, member) in &self.members {
+            let (space, closed) =
+                (&member.space, self.own.progress.get(shard).map_or(Timestamp::ZERO, |of| of.settled));
+            let settled = space.settle(SETTLE_BYTES).map(drop);
+            let settled = settled.and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
+            if full(settled)? {
                 return Ok(());
             }
+            applied.insert(*shard, space.extent()?.position);
         }
         if !checkpoint || full(self.store.checkpoint())? {
             return Ok(());
         }
-        for (shard, member) in &mut self.members {
-            let position = member.space.extent()?.position;
-            let began = self.own.began.entry(*shard).or_default();
-            while let Some((_, view)) = began.pop_front_if(|(installed, _)| *installed <= position) {
+        for (shard, applied) in applied {
+            let (Some(member), Some(progress)) = (self.members.get_mut(&shard), self.own.progress.get_mut(&shard))
+            else {
+                continue;
+            };
+            while let Some((_, view)) = progress.began.pop_front_if(|(position, _)| *position <= applied) {
                 member.replica.stored(view);
             }
             if let Some(records) = member.replica.operations().checkpoint() {
-                self.journal.checkpoint(*shard, envelope::write(Kind::Tapir, &records).into());
+                self.journal.checkpoint(shard, envelope::write(Kind::Tapir, &records).into());
             }
         }
         Ok(())

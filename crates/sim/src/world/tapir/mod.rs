@@ -2,7 +2,7 @@
 
 mod delays;
 
-use super::{Event, LIVENESS, MS, S, World};
+use super::{Event, HISTORY, LIVENESS, MS, S, World};
 use crate::Defect;
 use crate::carried::{Carried, MessageOf};
 use crate::life::Unfit;
@@ -104,6 +104,8 @@ impl Carried for Tapir {
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
         let whom = world.whom(node);
         match effect {
+            // It has only read here, or was forgotten but for its name.
+            Effect::Install { writes, .. } if writes.is_empty() => {}
             Effect::Install { at, mut writes } => {
                 let theirs: Vec<_> = writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
                 world.watch_version((shard, at), &theirs);
@@ -112,7 +114,7 @@ impl Carried for Tapir {
                 }
                 let late = world.options.defect == Some(Defect::InstalledLate);
                 let Some(life) = &mut world.nodes[node].life else { return };
-                let install = life.place(shard, at, writes);
+                let Some(install) = life.place(shard, at, writes) else { return };
                 let Some(member) = life.members.get_mut(&shard) else { return };
                 member.late.push(install);
                 if late {
@@ -121,9 +123,9 @@ impl Carried for Tapir {
                 }
                 member.install_late();
             }
-            Effect::Began { view, .. } => {
+            Effect::Began { view, settled } => {
                 if let Some(life) = &mut world.nodes[node].life {
-                    life.note_view(shard, view);
+                    life.began(shard, view, settled);
                 }
             }
             Effect::Serve(mut serve) => {
@@ -170,8 +172,8 @@ impl Carried for Tapir {
         }
     }
 
-    fn settle(world: &mut World<Self>, node: usize, _: u64, checkpoint: bool) -> Result<(), StoreError> {
-        world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(checkpoint))
+    fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
+        world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now_ns, HISTORY, checkpoint))
     }
 
     fn settled(_: &mut World<Self>, _: usize) {}
