@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
-/// Often, of little, and soon: so that it happens within a run.
-const FORGETTING: Forgetting = Forgetting { every_ns: 300 * MS, behind_ns: 600 * MS, enough_bytes: 4 << 10 };
+/// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
+const FORGETTING: Forgetting = Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 
 pub type Life = life::Life<Tapir>;
 pub type Member = life::Member<Replica>;
