@@ -125,7 +125,7 @@ fn without_faults_hardly_anything_is_unknown() {
 }
 
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
-const RARE: [Rule; 7] = [
+const RARE: [Rule; 9] = [
     Rule::FencedPrepares,
     Rule::AttemptsMixed,
     Rule::RepliesBeforeDurable,
@@ -133,12 +133,14 @@ const RARE: [Rule; 7] = [
     Rule::DecidesFromOne,
     Rule::ForgetsWhatOneLacks,
     Rule::OlderViewsMerged,
+    Rule::NamesForgotten,
+    Rule::LateSaidRefused,
 ];
 
 /// `cargo xtask defects --tapir` tells how many seeds each takes, and who noticed.
 #[test]
 fn planted_defects_are_noticed() {
-    let most = from_environment("DEFECT_SEEDS", 30);
+    let most = from_environment("DEFECT_SEEDS", 60);
     let is_rare = |defect: &Defect| matches!(defect, Defect::Rule(rule) if RARE.contains(rule));
     let defects: Vec<Defect> = Defect::of_tapir().filter(|defect| !is_rare(defect)).collect();
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
