@@ -209,7 +209,8 @@ impl World {
         let replicas = (0..self.homes.len()).map(node).collect();
         let (database, shard) = (DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
-        let config = Config { me: node(at), replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns };
+        let config =
+            Config { me: node(at), replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: 3 };
         let (now, ended) = (self.reading(), self.ended_below());
         let home = &mut self.homes[at];
         (home.out, home.timers, home.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());

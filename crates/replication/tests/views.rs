@@ -109,8 +109,9 @@ fn message(said: &Said) -> String {
         Message::Confirm { id: of, view } => format!("Confirm {} in {view}", id(of)),
         Message::Missing { id: of, view } => format!("Missing {} in {view}", id(of)),
         Message::LeaveView { view } => format!("LeaveView for {view}"),
-        Message::Change { view, last, record: all, .. } => format!("Change to {view} from {last}: {}", record(all)),
-        Message::StartView { view, record: all } => format!("StartView {view}: {}", record(all)),
+        Message::Change { view, last, part, .. } => format!("Change to {view} from {last}: {}", record(&part.entries)),
+        Message::StartView { view, part } => format!("StartView {view}: {}", record(&part.entries)),
+        Message::More { view, from } => format!("More of {view} from {from}"),
         Message::Started { view } => format!("Started {view}"),
         Message::Tell { id: of, op: what } => format!("Tell {}: {}", id(of), op(&Op::Inconsistent(*what))),
         Message::Renew { view } => format!("Renew {view}"),
@@ -138,7 +139,8 @@ impl World {
         let replicas = (1..=self.homes.len() as u32).map(NodeId).collect();
         let (me, database, shard) = (NodeId(at as u32 + 1), DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
-        let config = Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns };
+        let config =
+            Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: usize::MAX };
         let now = self.reading();
         let home = &mut self.homes[at];
         (home.out, home.timers, home.writing, home.held) = (Outbox::new(), BTreeMap::new(), Vec::new(), false);

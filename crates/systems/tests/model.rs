@@ -9,7 +9,9 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::Unordered;
-use meridian_replication::inconsistent::{self, Config, Invocation, Message as Said, Op, OpId, RecordOf, Timer, View};
+use meridian_replication::inconsistent::{
+    self, Config, Invocation, Message as Said, Op, OpId, Part, RecordOf, Timer, View,
+};
 use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::{Answer, Fact, Guarantee, Proposal, Question, Seen, Standing, Vote};
@@ -191,8 +193,8 @@ impl State {
         }
         said.extend(self.step(leader, |replica, out| replica.on_timer(now(), Timer::Gather, out)));
         for (_, message) in said {
-            if let Said::StartView { view, record } = message {
-                self.views.insert(view, record);
+            if let Said::StartView { view, part } = message {
+                self.views.insert(view, part.entries);
             }
         }
     }
@@ -240,6 +242,7 @@ impl Model for Small {
                 repeat_ns: SLOW,
                 view_timeout_ns: SLOW,
                 gather_ns: SLOW,
+                part_bytes: usize::MAX,
             };
             let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
             Replica::new(config, shard, Vec::new(), now(), &mut Outbox::new()).expect("one of three")
@@ -324,10 +327,10 @@ impl Model for Small {
             }
             Action::Change { without } => state.change(without),
             Action::Start { replica, view } => {
-                let (record, from) = (state.views[&view].clone(), state.replicas[0].leader_of(view));
+                let (part, from) = (Part::whole(state.views[&view].clone()), state.replicas[0].leader_of(view));
                 let from = address(from.0 as usize - 1);
                 state.step(replica, |replica, out| {
-                    replica.on_message(now(), from, Said::StartView { view, record }, out);
+                    replica.on_message(now(), from, Said::StartView { view, part }, out);
                 });
             }
         }

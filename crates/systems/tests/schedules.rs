@@ -68,6 +68,7 @@ impl Group {
                 repeat_ns: NOW,
                 view_timeout_ns: NOW,
                 gather_ns: NOW,
+                part_bytes: 1,
             };
             let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
             let mut out = Outbox::new();

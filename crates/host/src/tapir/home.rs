@@ -33,6 +33,8 @@ const REPEAT_NS: u64 = 100_000_000;
 const VIEW_TIMEOUT_NS: u64 = 1_000_000_000;
 /// A view's leader that has heard enough waits so long for the rest.
 const GATHER_NS: u64 = 50_000_000;
+/// So much of a record is said at once: a frame holds more, and a link's queue far more.
+const PART_BYTES: usize = 4 << 20;
 
 /// A replica at home.
 pub type ReplicaShard = Resident<Replica, ReplicaHome>;
@@ -86,6 +88,7 @@ pub fn begin(
         repeat_ns: REPEAT_NS,
         view_timeout_ns: VIEW_TIMEOUT_NS,
         gather_ns: GATHER_NS,
+        part_bytes: PART_BYTES,
     };
     let shard = Shard::new(guarantee, ShardId(key.shard), KeyRange::all());
     let mut out = Outbox::new();

@@ -93,6 +93,27 @@ impl<I, C, R> Entry<I, C, R> {
 /// What a replica has of the operations that were proposed: a set, not a sequence.
 pub type Record<I, C, R> = BTreeMap<OpId, Entry<I, C, R>>;
 
+/// A part of a record, in the order of its operations.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Part<I, C, R> {
+    /// It begins here; none, at the beginning.
+    #[n(0)]
+    pub from: Option<OpId>,
+    /// What lies in it.
+    #[n(1)]
+    pub entries: Record<I, C, R>,
+    /// The next one begins here; none, if there is none.
+    #[n(2)]
+    pub rest: Option<OpId>,
+}
+
+impl<I, C, R> Part<I, C, R> {
+    /// All of it.
+    pub fn whole(entries: Record<I, C, R>) -> Self {
+        Part { from: None, entries, rest: None }
+    }
+}
+
 /// What is kept on disk, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Kept<I, C, R> {
@@ -229,9 +250,9 @@ pub enum Message<I, C, R> {
         /// The last one that had begun here.
         #[n(1)]
         last: View,
-        /// All that is here.
+        /// Of all that is here.
         #[n(2)]
-        record: Record<I, C, R>,
+        part: Part<I, C, R>,
         /// The newest one of which everything is in the host's hands for good that it began with.
         #[n(3)]
         stored: View,
@@ -242,9 +263,9 @@ pub enum Message<I, C, R> {
         /// It.
         #[n(0)]
         view: View,
-        /// The merged record.
+        /// Of the merged record.
         #[n(1)]
-        record: Record<I, C, R>,
+        part: Part<I, C, R>,
     },
     /// A replica has that on disk.
     #[n(8)]
@@ -263,6 +284,16 @@ pub enum Message<I, C, R> {
         /// What it is.
         #[n(1)]
         op: I,
+    },
+    /// Whoever was sent a part of a record wants the next one.
+    #[n(11)]
+    More {
+        /// The view that is to begin, or has.
+        #[n(0)]
+        view: View,
+        /// From here on.
+        #[n(1)]
+        from: OpId,
     },
     /// A client wants a view to begin: what is undecided in this one is to be decided.
     #[n(10)]

@@ -16,6 +16,7 @@
 //! | `messages` | what is said, and what is kept? |
 //! | `invocation` | when has an operation succeeded, as its client sees it? |
 //! | `replica` | what does a replica answer? |
+//! | `parts` | how does a record get from one replica to another? |
 //! | `views` | how do replicas come to have the same record, and what do they forget? |
 //!
 //! Invariants:
@@ -29,19 +30,25 @@
 //! end by facts, which free some replicas before others ([`Unordered`] says why). Of records that are older than the newest view among them nothing is merged but facts; they count as
 //! those that said no (A.2-8).
 //!
-//! Not yet here: other members; copies of a record in parts.
+//! A record may be of any size: replicas ask each other for it part by part.
+//!
+//! Not yet here: other members.
 
 mod invocation;
 mod messages;
+mod parts;
 mod replica;
 mod views;
 
 pub use crate::quorum::Unordered;
 pub use invocation::Invocation;
-pub use messages::{Entry, Kept, Message, Op, OpId, Record, State, View};
+pub use messages::{Entry, Kept, Message, Op, OpId, Part, Record, State, View};
 pub use replica::{Config, Replica, Timer};
 
 use meridian_machine::Reading;
+
+/// A part of a record of an application's operations.
+pub type PartOf<A> = Part<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
 
 /// A record of an application's operations.
 pub type RecordOf<A> =
@@ -92,6 +99,9 @@ pub trait Application: Sized {
         open: &[(OpId, Self::Consensus)],
         effects: &mut Vec<Self::Effect>,
     ) -> Vec<Self::Result>;
+
+    /// About how many bytes an entry takes where it is said.
+    fn bytes(entry: &Entry<Self::Inconsistent, Self::Consensus, Self::Result>) -> usize;
 
     /// Enough replicas have spent the view `last` for it not to be bypassed, whatever becomes of that which is about to begin. All have everything that the view `stored` began with, the
     /// same or an older one, and so have their hosts, for good. What of such entries is not needed any more is taken out of the record, or made smaller: nobody asks for it again, or

@@ -1,10 +1,11 @@
 //! What a replica answers.
 
-use super::views::{Gathered, Left};
+use super::parts::Arriving;
+use super::views::Gathered;
 use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, State, Unordered, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Views go up one by one: nobody is so far ahead.
 const FARTHEST_AHEAD: u64 = 1 << 32;
@@ -26,6 +27,8 @@ pub struct Config {
     pub view_timeout_ns: u64,
     /// A view's leader that has heard enough waits so long for the rest.
     pub gather_ns: u64,
+    /// So much of a record is said at once, and at least one operation.
+    pub part_bytes: usize,
 }
 
 /// What a replica waits for.
@@ -52,8 +55,11 @@ pub struct Replica<A: Application> {
     pub(super) began: View,
     /// The newest view of which its host has for good what it began with.
     pub(super) stored: View,
-    /// As the leader of a view that is to begin.
+    /// As the leader of a view that is to begin: who has said all, and what has come of others' records.
     pub(super) gathered: Gathered<A>,
+    pub(super) arriving: BTreeMap<NodeId, Arriving<A>>,
+    /// What has come of the record with which a view has begun that is to begin here.
+    pub(super) beginning: Option<(View, Arriving<A>)>,
     /// As the leader of a view that has begun: who is not known to have it.
     pub(super) untold: Vec<NodeId>,
     /// It has asked the others for a view that has begun without it.
@@ -99,6 +105,8 @@ impl<A: Application> Replica<A> {
             began: View(0),
             stored: View(0),
             gathered: Gathered::<A>::new(),
+            arriving: BTreeMap::new(),
+            beginning: None,
             untold: Vec::new(),
             asks: false,
             waiting: VecDeque::new(),
@@ -362,10 +370,9 @@ impl<A: Application> Machine for Replica<A> {
             Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
                 if view.0 > self.view.0.saturating_add(FARTHEST_AHEAD) => {}
             Message::LeaveView { view } => self.on_leave_view(now, from, view, out),
-            Message::Change { view, last, record, stored } => {
-                self.on_change(now, from, view, Left { last, record, stored }, out);
-            }
-            Message::StartView { view, record } => self.on_start_view(now, from, view, record, out),
+            Message::Change { view, last, part, stored } => self.on_change(now, from, view, (last, stored, part), out),
+            Message::StartView { view, part } => self.on_start_view(now, from, view, part, out),
+            Message::More { view, from: next } => self.on_more(now, from, view, next, out),
             Message::Started { view } => {
                 if view == self.began {
                     self.untold.retain(|node| *node != from.node);

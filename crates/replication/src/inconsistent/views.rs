@@ -3,8 +3,9 @@
 //! A replica that leaves a view answers nothing any more, and says what it has once that is on its disk. So an operation that has succeeded is with at least one
 //! of any f + 1 who have left; and of a fast one, all of those gave its result: one whose record is older than the newest view among them did not (Trap A.2-8).
 
+use super::parts::{Arrived, Arriving};
 use super::replica::{KeptOf, Then};
-use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, Replica, State, View};
+use super::{Application, Entry, Kept, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
 use std::collections::BTreeMap;
@@ -58,6 +59,7 @@ impl<A: Application> Replica<A> {
         step!("replica: leaves a view");
         self.view = view;
         self.gathered.clear();
+        self.arriving.clear();
         self.untold.clear();
         if !broken(Rule::ViewNotKept) {
             self.keep(Kept::Left { view }, out);
@@ -98,8 +100,7 @@ impl<A: Application> Replica<A> {
             let left = Left { last: self.began, record: self.record.clone(), stored: self.stored };
             self.gathered.insert(leader, left);
         } else {
-            let (last, record, stored) = (self.began, self.record.clone(), self.stored);
-            out.send(self.address(leader), Message::Change { view, last, record, stored });
+            self.say_change(self.address(leader), None, out);
         }
     }
 
@@ -118,12 +119,10 @@ impl<A: Application> Replica<A> {
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
     }
 
-    /// Tells somebody which view has begun here. What was proposed in it and is not decided is not said: that would be for its leader to merge.
     fn tell_view(&self, node: NodeId, out: &mut Outbox<Self>) {
-        if self.is_changing() {
-            return;
+        if !self.is_changing() {
+            self.say_start(self.address(node), None, out);
         }
-        out.send(self.address(node), Message::StartView { view: self.began, record: self.finalized() });
     }
 
     pub(super) fn on_leave_view(&mut self, now: Reading, from: Address, view: View, out: &mut Outbox<Self>) {
@@ -137,11 +136,32 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    pub(super) fn on_change(&mut self, now: Reading, from: Address, view: View, said: Left<A>, out: &mut Outbox<Self>) {
+    pub(super) fn on_change(
+        &mut self,
+        now: Reading,
+        from: Address,
+        view: View,
+        (last, stored, part): (View, View, PartOf<A>),
+        out: &mut Outbox<Self>,
+    ) {
         self.on_leave_view(now, from, view, out);
         let merges = view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me;
-        if merges && self.gathered.insert(from.node, said).is_none() {
-            self.gather(now, out);
+        if !merges || self.gathered.contains_key(&from.node) {
+            return;
+        }
+        let mut known = self.arriving.remove(&from.node);
+        let arrived = Arriving::take(&mut known, part);
+        self.arriving.extend(known.map(|known| (from.node, known)));
+        match arrived {
+            Arrived::All(record) => {
+                self.gathered.insert(from.node, Left { last, record, stored });
+                self.gather(now, out);
+            }
+            Arrived::More(next) => {
+                self.wait_for_view(now, out); // It gets on.
+                out.send(from, Message::More { view, from: next });
+            }
+            Arrived::Nothing => {}
         }
     }
 
@@ -210,10 +230,23 @@ impl<A: Application> Replica<A> {
         now: Reading,
         from: Address,
         view: View,
-        record: RecordOf<A>,
+        part: PartOf<A>,
         out: &mut Outbox<Self>,
     ) {
         if view > self.began && view >= self.view {
+            let mut known = self.beginning.take().filter(|(of, _)| *of == view).map(|(_, arriving)| arriving);
+            let arrived = Arriving::take(&mut known, part);
+            self.beginning = known.map(|known| (view, known));
+            let record = match arrived {
+                Arrived::All(record) => record,
+                Arrived::More(next) => {
+                    if self.is_between_views() {
+                        self.wait_for_view(now, out); // It gets on.
+                    }
+                    return out.send(from, Message::More { view, from: next });
+                }
+                Arrived::Nothing => return,
+            };
             let mut effects = Vec::new();
             self.application.sync(now, &record, &mut effects);
             effects.into_iter().for_each(|effect| out.act(effect));
@@ -236,6 +269,8 @@ impl<A: Application> Replica<A> {
         (self.view, self.began) = (view, view);
         let before = std::mem::replace(&mut self.record, record);
         self.gathered.clear();
+        self.arriving.clear();
+        self.beginning = None;
         let kept: KeptOf<A> = Kept::Began { view, record: self.record.clone() };
         self.keep(kept, out);
         // What was told here since the last view is true, whoever else has heard of it.

@@ -84,6 +84,10 @@ impl Application for Locks {
         open.iter().map(|(id, lock)| self.take(*id, *lock)).collect()
     }
 
+    fn bytes(_: &Entry<Unlock, Lock, bool>) -> usize {
+        1
+    }
+
     fn forget(&self, record: &mut RecordOf<Locks>, _: View, stored: View) {
         let over = |id: &OpId| id.number < self.ended_below && !self.held.values().any(|holder| holder == id);
         record.retain(|id, entry| entry.merged.is_none_or(|merged| merged > stored) || !over(id));

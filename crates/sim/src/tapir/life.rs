@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 /// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
+/// Records come in parts.
+const PART_BYTES: usize = 32 << 10;
 const FORGETTING: Forgetting = Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 
 pub type Life = life::Life<Tapir>;
@@ -91,6 +93,7 @@ impl Life {
                 repeat_ns: 30 * MS + 2 * birth.farthest_ns,
                 view_timeout_ns: 200 * MS + 4 * birth.farthest_ns,
                 gather_ns: 5 * MS + birth.farthest_ns,
+                part_bytes: PART_BYTES,
             };
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
             let replica = Replica::new(config, incarnation, application, kept, clock.reading(), &mut out)

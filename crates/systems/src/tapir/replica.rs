@@ -19,7 +19,7 @@ use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_replication::inconsistent::{self, Config, Message as Said, Op, OpId};
+use meridian_replication::inconsistent::{self, Application, Config, Message as Said, Op, OpId};
 use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
 use std::collections::VecDeque;
 
@@ -31,9 +31,6 @@ const FAR_NS: u64 = 1_000_000_000;
 const FARTHEST_NS: u64 = 60_000_000_000;
 /// Numbers of a replica's own facts begin here: sessions of its node do not come so far.
 const OWN: u64 = 1 << 63;
-
-/// An entry of the record counts for its keys and values, and so much.
-const ENTRY_BYTES: usize = 1 << 10;
 
 type Operations = inconsistent::Replica<Shard>;
 
@@ -295,11 +292,9 @@ impl Replica {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
         let over = self.operations.record().values().filter_map(|entry| match &entry.op {
-            Op::Consensus(Question::Prepare(proposal)) | Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => {
-                Some((proposal.at, ENTRY_BYTES + proposal.bytes()))
-            }
-            Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => Some((*at, ENTRY_BYTES)),
-            Op::Consensus(Question::Resolve { through, .. }) => Some((*through, ENTRY_BYTES)),
+            Op::Consensus(Question::Prepare(Proposal { at, .. }))
+            | Op::Inconsistent(Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }))
+            | Op::Consensus(Question::Resolve { through: at, .. }) => Some((*at, Shard::bytes(entry))),
             Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => None,
         });
         // What was over before and is kept, because somebody is away, every view change has to carry: as much again is waited for.

@@ -12,6 +12,9 @@ use meridian_txn::tapir::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// An entry of the record counts for its keys and values, and so much.
+const ENTRY_BYTES: usize = 1 << 10;
+
 /// What operations on a shard mean.
 #[derive(Clone, Debug)]
 pub struct Shard {
@@ -125,6 +128,20 @@ impl Application for Shard {
             Question::Resolve { .. } => Answer::Stands(Standing::Open),
         });
         answers.collect()
+    }
+
+    fn bytes(entry: &Told) -> usize {
+        let of_op = match &entry.op {
+            Op::Consensus(Question::Prepare(proposal)) | Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => {
+                proposal.bytes()
+            }
+            Op::Consensus(Question::Resolve { .. }) | Op::Inconsistent(_) => 0,
+        };
+        let of_result = match entry.state.result() {
+            Some(Answer::Stands(Standing::Committed(proposal) | Standing::Prepared(proposal))) => proposal.bytes(),
+            _ => 0,
+        };
+        ENTRY_BYTES + of_op + of_result
     }
 
     fn forget(&self, record: &mut RecordOf<Shard>, last: View, stored: View) {

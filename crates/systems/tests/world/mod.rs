@@ -28,6 +28,8 @@ pub const KEYS: u8 = 6;
 pub const SHARDS: usize = 2;
 /// So many transactions each client begins.
 const EACH: u32 = 20;
+/// Some operations: records come in parts.
+const PART_BYTES: usize = 20 << 10;
 /// Whoever is prepared for so long is recovered.
 const OVERDUE: u64 = 400 * MS;
 /// A few operations are enough to be forgotten.
@@ -345,7 +347,8 @@ impl World {
             let address = self.address(home);
             let (me, database, shard) = (node(at), address.database, address.shard);
             let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
-            let config = Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns };
+            let config =
+                Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: PART_BYTES };
             let (now, shard) = (self.reading(at), Shard::new(self.guarantee, shard, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());

@@ -195,11 +195,11 @@ impl Carried for Tapir {
     /// What sessions and replicas say to one another; records are too long for a reader.
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
         Some(match message {
-            Message::Operation(Said::Change { view, last, record, .. }) => {
-                format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", record.len())
+            Message::Operation(Said::Change { view, last, part, .. }) => {
+                format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", part.entries.len())
             }
-            Message::Operation(Said::StartView { view, record }) => {
-                format!("{me} hears from {from}: StartView {view:?}, {} operations", record.len())
+            Message::Operation(Said::StartView { view, part }) => {
+                format!("{me} hears from {from}: StartView {view:?}, {} operations", part.entries.len())
             }
             message => format!("{me} hears from {from}: {message:?}"),
         })
