@@ -69,8 +69,8 @@ impl<A: Application> Replica<A> {
     }
 
     pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
-        // Records may be large: when none of all leaders' views has begun, each is given twice as long.
-        let failed = ((self.view.0 - self.began.0 - 1) / self.config.replicas.len() as u64).min(LONGEST_BACK_OFF);
+        // Records may be large: each view in a row that does not begin is given twice as long.
+        let failed = (self.view.0 - self.began.0 - 1).min(LONGEST_BACK_OFF);
         out.arm(super::Timer::View, now.boot_ns + (self.config.view_timeout_ns << failed));
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
     }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 /// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
-/// Records come in parts.
-const PART_BYTES: usize = 32 << 10;
+/// Large records come in parts, each of which takes a round trip.
+const PART_BYTES: usize = 1 << 20;
 const FORGETTING: Forgetting = Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 
 pub type Life = life::Life<Tapir>;
