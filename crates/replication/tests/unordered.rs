@@ -251,7 +251,9 @@ impl World {
         }
         // Its store is durable at once.
         let home = &mut self.homes[at];
-        home.replica.iter_mut().for_each(|replica| replica.stored(replica.began()));
+        if let Some(replica) = &mut home.replica {
+            replica.stored(replica.began(), 0, &mut home.out);
+        }
         if let Some(through) = through {
             let after = self.rng.random_range(0..10 * MS);
             self.push(after, Event::Synced { replica: at, life, through });

@@ -127,6 +127,7 @@ fn kept(kept: &Disk) -> String {
         Kept::Finalized { id: of, result: given } => format!("{} {}", id(of), state(&State::Finalized(*given))),
         Kept::Left { view } => format!("that it has left for {view}"),
         Kept::Began { view, record: all } => format!("that {view} began: {}", record(all)),
+        Kept::Stored { view, .. } => format!("that its store has what {view} began with"),
     }
 }
 

@@ -124,6 +124,14 @@ fn without_faults_hardly_anything_is_unknown() {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
+/// A node loses its store when the others have forgotten what was in it: it would come back without that, and is kept away.
+#[test]
+fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
+    let report = run(world(535));
+    assert_eq!(report.verdict, Ok(()));
+    assert!(report.faults.contains_key("lost file"), "{:?}", report.faults);
+}
+
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
 const RARE: [Rule; 9] = [
     Rule::FencedPrepares,

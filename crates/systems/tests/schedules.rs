@@ -192,9 +192,9 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
     assert_eq!(group.replicas[0].0.operations().view(), View(0), "it waits for who is first");
     group.fires(1, Timer::Over);
     for round in 1..=2 {
-        for (replica, _) in &mut group.replicas {
-            assert_eq!(replica.operations().began(), View(round));
-            replica.stored(View(round));
+        for at in 0..3 {
+            assert_eq!(group.replicas[at].0.operations().began(), View(round));
+            group.step(at, |replica, out| replica.stored(View(round), 0, out));
         }
         // What one has closed is forgotten with whatever view begins next.
         group.begins_another_view((round as usize + 1) % 3);
@@ -254,7 +254,7 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     [0, 2].into_iter().for_each(|at| group.proposes(at, 1, &early));
     group.step(1, |replica, out| replica.close(now(), out));
     assert!(matches!(group.vote(0, 1), Some(Vote::Retry(_))));
-    group.replicas.iter_mut().for_each(|(replica, _)| replica.stored(View(1)));
+    (0..3).for_each(|at| group.step(at, |replica, out| replica.stored(View(1), 0, out)));
     group.step(0, |replica, out| replica.change_view(now(), out));
     assert_eq!(group.vote(0, 1), None);
     group.proposes(0, 1, &early);

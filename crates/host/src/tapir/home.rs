@@ -80,6 +80,10 @@ pub fn begin(
     let (me, life) = desk.here();
     let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
     let extent = space.extent()?;
+    let goes_to = Kept::goes_to(&records);
+    if extent.position < goes_to {
+        return Err(space.lacks(goes_to)); // What was forgotten elsewhere is nowhere any more.
+    }
     let config = Config {
         me,
         replicas: desk.replicas().iter().copied().collect(),
@@ -232,8 +236,8 @@ impl Settles for ReplicaShard {
         while let Some((_, view)) = home.began.lock().pop_front_if(|(position, _)| *position <= applied) {
             stored = Some(view);
         }
-        self.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
-            stored.into_iter().for_each(|view| replica.stored(view));
+        self.post(Input::Call(Box::new(move |replica: &mut Replica, _, out| {
+            stored.into_iter().for_each(|view| replica.stored(view, applied, out));
             if let Some(checkpoint) = replica.operations().checkpoint() {
                 plumbing.journal.checkpoint(key, envelope::write(Kind::Tapir, &checkpoint));
             }

@@ -157,6 +157,16 @@ pub enum Kept<I, C, R> {
         #[n(1)]
         record: Record<I, C, R>,
     },
+    /// The host has for good what a view began with.
+    #[n(5)]
+    Stored {
+        /// It.
+        #[n(0)]
+        view: View,
+        /// How far the host's store went then: one that goes less far by now has lost what is nowhere else any more.
+        #[n(1)]
+        position: u64,
+    },
     /// An inconsistent operation was told and executed.
     #[n(4)]
     Told {
@@ -167,6 +177,14 @@ pub enum Kept<I, C, R> {
         #[n(1)]
         op: I,
     },
+}
+
+impl<I, C, R> Kept<I, C, R> {
+    /// How far the host's store has to go, with what was kept.
+    pub fn goes_to(kept: &[Self]) -> u64 {
+        let position = |kept: &Self| if let Kept::Stored { position, .. } = kept { Some(*position) } else { None };
+        kept.iter().filter_map(position).max().unwrap_or_default()
+    }
 }
 
 /// What is said.

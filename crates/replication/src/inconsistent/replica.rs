@@ -55,6 +55,8 @@ pub struct Replica<A: Application> {
     pub(super) began: View,
     /// The newest view of which its host has for good what it began with.
     pub(super) stored: View,
+    /// The same as it is written down, and how far the host's store goes; it counts once that is on disk.
+    noted: (View, u64),
     /// As the leader of a view that is to begin: who has said all, and what has come of others' records.
     pub(super) gathered: Gathered<A>,
     pub(super) arriving: BTreeMap<NodeId, Arriving<A>>,
@@ -82,6 +84,8 @@ pub(super) enum Then<A: Application> {
     Left(View),
     /// The view has begun here.
     Began(View),
+    /// The host has for good what the view began with.
+    Stored(View),
 }
 
 impl<A: Application> Replica<A> {
@@ -104,6 +108,7 @@ impl<A: Application> Replica<A> {
             view: View(0),
             began: View(0),
             stored: View(0),
+            noted: (View(0), 0),
             gathered: Gathered::<A>::new(),
             arriving: BTreeMap::new(),
             beginning: None,
@@ -143,6 +148,7 @@ impl<A: Application> Replica<A> {
                 self.record.insert(id, Entry { op, state, merged: None });
             }
             Kept::Left { view } => self.view = view,
+            Kept::Stored { view, position } => (self.stored, self.noted) = (view, (view, position)),
             Kept::Began { view, record } => {
                 (self.view, self.began) = (self.view.max(view), view);
                 self.record = record;
@@ -160,20 +166,26 @@ impl<A: Application> Replica<A> {
         self.application.recall(now, &open, effects);
     }
 
-    /// Everything that stands for the next life, in place of all that was kept before. None while something is being written: what is kept after a checkpoint
-    /// must be later than what is in it.
+    /// Everything that stands for the next life, in place of all that was kept before: what is kept later comes behind it. None while a view is being written down.
     pub fn checkpoint(&self) -> Option<Vec<KeptOf<A>>> {
-        if !self.waiting.is_empty() {
+        if self.is_changing() {
             return None;
         }
         let began = Kept::Began { view: self.began, record: self.record.clone() };
         let left = self.is_between_views().then_some(Kept::Left { view: self.view });
-        Some([began].into_iter().chain(left).collect())
+        let (view, position) = self.noted;
+        let stored = (view > View(0)).then_some(Kept::Stored { view, position });
+        Some([began].into_iter().chain(left).chain(stored).collect())
     }
 
     /// Its host has for good what this view began with: whatever was to be done for that outlives a restart without the record. Only such entries are forgotten.
-    pub fn stored(&mut self, view: View) {
-        self.stored = self.stored.max(view.min(self.began));
+    pub fn stored(&mut self, view: View, position: u64, out: &mut Outbox<Self>) {
+        let view = view.min(self.began);
+        if view > self.noted.0 {
+            self.noted = (view, position);
+            self.keep(Kept::Stored { view, position }, out);
+            self.then(Then::Stored(view), out);
+        }
     }
 
     /// What its operations mean here.
@@ -335,6 +347,7 @@ impl<A: Application> Replica<A> {
                 }
                 Then::Left(view) => self.on_left(view, out),
                 Then::Began(view) => self.on_began(view, out),
+                Then::Stored(view) => self.stored = self.stored.max(view),
             }
         }
     }

@@ -83,7 +83,10 @@ impl Life {
             let store = Arc::clone(&life.store) as Arc<dyn Store>;
             let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds.clone(), store)?);
             let extent = space.extent()?;
-            let (installed, horizon) = (extent.position, extent.horizon);
+            let (installed, horizon, goes_to) = (extent.position, extent.horizon, Kept::goes_to(&kept));
+            if installed < goes_to {
+                return Err(space.lacks(goes_to).into());
+            }
             life.own.progress.insert(shard, Progress { installed, horizon, ..Progress::default() });
             let config = Config {
                 me,
@@ -143,7 +146,7 @@ impl Life {
                 continue;
             };
             while let Some((_, view)) = progress.began.pop_front_if(|(position, _)| *position <= applied) {
-                member.replica.stored(view);
+                member.replica.stored(view, applied, &mut member.out);
             }
             if let Some(records) = member.replica.operations().checkpoint() {
                 self.journal.checkpoint(shard, envelope::write(Kind::Tapir, &records).into());

@@ -200,8 +200,8 @@ impl Replica {
     }
 
     /// Everything that was to be installed when this view began is in its store for good: it is there after whatever happens, without the record.
-    pub fn stored(&mut self, view: inconsistent::View) {
-        self.operations.stored(view);
+    pub fn stored(&mut self, view: inconsistent::View, position: u64, out: &mut Outbox<Self>) {
+        self.operate(out, |operations, out| operations.stored(view, position, out));
     }
 
     /// Closes what lies far enough behind, and asks for a view change: with that, what was closed before is settled, and forgotten if all replicas are there.

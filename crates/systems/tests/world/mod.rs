@@ -601,7 +601,7 @@ impl World {
                 let node = self.node_of(home);
                 if self.nodes[node].life == life && self.homes[home].replica.is_some() {
                     self.shared.lock().sync(node);
-                    self.step(home, |replica, _, _| replica.stored(view));
+                    self.step(home, |replica, _, out| replica.stored(view, 0, out));
                 }
             }
             Event::Serve { home, life, serve } => {
