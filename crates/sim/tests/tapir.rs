@@ -133,7 +133,7 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
 }
 
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
-const RARE: [Rule; 9] = [
+const RARE: [Rule; 10] = [
     Rule::FencedPrepares,
     Rule::AttemptsMixed,
     Rule::RepliesBeforeDurable,
@@ -143,6 +143,7 @@ const RARE: [Rule; 9] = [
     Rule::OlderViewsMerged,
     Rule::NamesForgotten,
     Rule::LateSaidRefused,
+    Rule::ViewNotKept,
 ];
 
 /// `cargo xtask defects --tapir` tells how many seeds each takes, and who noticed.
