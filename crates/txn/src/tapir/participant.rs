@@ -273,7 +273,7 @@ impl Participant {
         if newest >= at && !broken(Rule::ReadsFromTheFuture) { Vote::Retry(newest) } else { Vote::Ok }
     }
 
-    /// A transaction has ended. What it wrote, if that is not installed yet.
+    /// A transaction has ended. What it wrote, if it did and that is not installed yet.
     pub fn end(&mut self, end: &End) -> Option<Installed> {
         let (transaction, at, committed) = match end {
             End::Commit(proposal) => (proposal.transaction, proposal.at, Some(proposal)),
