@@ -9,7 +9,7 @@ use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
 use crate::resident::Input;
-use crate::timers::Wake;
+use crate::timers::{Alarms, Wake};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange};
@@ -22,7 +22,7 @@ use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site};
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -30,6 +30,13 @@ use std::time::Duration;
 struct Waiting {
     answerer: Answerer<Message>,
     until: u64,
+}
+
+/// Who waits for a moment, by number. The timer thread is asked for the next one only, and once.
+#[derive(Default)]
+struct Sleepers {
+    alarms: Alarms<u64>,
+    answerers: HashMap<u64, Answerer<()>>,
 }
 
 /// What sessions of one database share on this node.
@@ -43,8 +50,7 @@ pub struct Desk {
     replica: RwLock<Option<Arc<ReplicaShard>>>,
     /// Questions, by number and whom they are put to.
     waiting: Mutex<HashMap<(u64, NodeId), Waiting>>,
-    /// Until when, and who; the numbers tell them apart.
-    sleepers: Mutex<BTreeMap<(u64, u64), Answerer<()>>>,
+    sleepers: Mutex<Sleepers>,
     pub(super) tending: Tending,
     /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
     retention_ns: AtomicU64,
@@ -132,6 +138,13 @@ impl Desk {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    fn wake_me(&self, at: Option<u64>) {
+        if let Some(at) = at {
+            let this: Weak<dyn Wake> = self.this.clone();
+            self.plumbing.timers.wake_at(at, this);
+        }
+    }
+
     fn post(&self, (shard, node): (ShardId, NodeId), message: Message) {
         let from = Address {
             node: self.me,
@@ -194,17 +207,17 @@ impl Desk {
 impl Wake for Desk {
     fn wake(self: Arc<Self>) {
         let now = crate::clock::boot_ns();
-        let (due, next) = {
+        let mut due = Vec::new();
+        let next = {
             let mut sleepers = self.sleepers.lock();
-            let later = sleepers.split_off(&(now + 1, 0));
-            let due = std::mem::replace(&mut *sleepers, later);
-            (due, sleepers.keys().next().map(|(at, _)| *at))
+            sleepers.alarms.woken(now);
+            while let Some(number) = sleepers.alarms.pop_due(now) {
+                due.extend(sleepers.answerers.remove(&number));
+            }
+            sleepers.alarms.ask()
         };
-        if let Some(at) = next {
-            let this: Weak<dyn Wake> = self.this.clone();
-            self.plumbing.timers.wake_at(at, this);
-        }
-        due.into_values().for_each(|answerer| answerer.answer(()));
+        self.wake_me(next);
+        due.into_iter().for_each(|answerer| answerer.answer(())); // Not under the lock: who is woken may pause again.
     }
 }
 
@@ -249,18 +262,17 @@ impl Wire for Desk {
 
     async fn pause(&self, until: u64) {
         let (answerer, answer) = rendezvous();
-        let key = (until, self.number());
-        let earliest = {
+        let number = self.number();
+        let next = {
             let mut sleepers = self.sleepers.lock();
-            sleepers.insert(key, answerer);
-            sleepers.keys().next() == Some(&key)
+            sleepers.alarms.arm(number, until);
+            sleepers.answerers.insert(number, answerer);
+            sleepers.alarms.ask()
         };
         if Wire::is_closed(self) {
-            self.sleepers.lock().remove(&key);
-        } else if earliest {
-            let this: Weak<dyn Wake> = self.this.clone();
-            self.plumbing.timers.wake_at(until, this);
+            self.sleepers.lock().answerers.remove(&number);
         }
+        self.wake_me(next);
         let _: Option<()> = answer.await;
     }
 }
