@@ -515,8 +515,10 @@ impl World {
         for (home, replica) in there() {
             for (id, (_, result)) in &self.told {
                 let state = replica.record().get(id).map(|entry| &entry.state);
-                // Of what is forgotten a late word may begin again: it is refused then, whatever it was.
-                if id.number >= ended && state != Some(&State::Finalized(*result)) {
+                // Of what is forgotten a late word may begin again, and is refused then, whatever it was.
+                let refused = state.is_none_or(|state| state.result() == Some(&false));
+                let over = id.number < ended && refused;
+                if !over && state != Some(&State::Finalized(*result)) {
                     return Err(format!("a client was told {result:?} of {id}, and in the end it is {state:?}"));
                 }
             }
