@@ -1,6 +1,7 @@
 //! A database whose keys are split among several groups, on real nodes.
 
 use futures::executor::block_on;
+use meridian_host::identity::OpenError;
 use meridian_host::node::{Node, Options};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt};
@@ -90,8 +91,14 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
     }
     std::fs::remove_dir_all(folder.path().join("store")).unwrap();
     for life in 0..2 {
-        let node = Node::open(Options::alone().at(folder.path())).unwrap();
         let until = Instant::now() + Duration::from_secs(120);
+        let node = loop {
+            match Node::open(Options::alone().at(folder.path())) {
+                // The thread that settled the split of the life before may hold the store for a moment longer.
+                Err(OpenError::InUse { .. }) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                opened => break opened.unwrap(),
+            }
+        };
         while node.status().shards.iter().filter(|shard| shard.database == "meridian").count() < 2 {
             assert!(Instant::now() < until, "life {life}: {:?}", node.status());
             std::thread::sleep(Duration::from_millis(5));
