@@ -103,6 +103,8 @@ pub enum Rule {
     ForgetsWhatOneLacks,
     /// What is not yet on the disk of every store is forgotten by those who know it.
     ForgetsBeforeStored,
+    /// What is other than in another view is taken up, or merged, by who was not in that.
+    BaseUnchecked,
     /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
@@ -209,12 +211,13 @@ impl Rule {
 
     /// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`, `views.rs`); `OlderViewsNotCounted` a schedule of TAPIR's
     /// holds (`systems/tests/schedules.rs`).
-    pub const OF_RECORDS: [Rule; 6] = [
+    pub const OF_RECORDS: [Rule; 7] = [
         Rule::RepliesBeforeDurable,
         Rule::ViewNotKept,
         Rule::FastQuorumTooSmall,
         Rule::DecidesFromOne,
         Rule::ForgetsWhatOneLacks,
+        Rule::BaseUnchecked,
         Rule::OlderViewsMerged,
     ];
 

@@ -268,10 +268,8 @@ impl World {
             return;
         }
         let view = replica.view();
-        let merged = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {
-            entry.merged.is_some().then(|| (*id, (entry.op.clone(), entry.state.clone())))
-        };
-        let record: BTreeMap<_, _> = replica.record().iter().filter_map(merged).collect();
+        let known = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| (*id, (entry.op.clone(), entry.state.clone()));
+        let record: BTreeMap<_, _> = replica.record().began().iter().map(known).collect();
         let known = self.began.entry(view).or_insert_with(|| record.clone());
         if *known != record {
             self.wrong.get_or_insert(format!("{view} begins differently at {}", node(at)));

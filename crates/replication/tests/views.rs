@@ -11,7 +11,7 @@ use meridian_machine::{
 };
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
-    Config, Entry, Invocation, Kept, Message, Op, OpId, RecordOf, Replica, State, Timer, View,
+    ChangesOf, Config, Entry, Invocation, Kept, Message, Op, OpId, Replica, State, Timer, View,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -93,12 +93,24 @@ fn state(state: &State<bool>) -> String {
     }
 }
 
-fn record(record: &RecordOf<Locks>) -> String {
-    let entry = |(known, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {
-        format!("{} {} {}", id(known), op(&entry.op), state(&entry.state))
-    };
-    let entries: Vec<String> = record.iter().map(entry).collect();
+fn entry((known, entry): (&OpId, &Entry<Unlock, Lock, bool>)) -> String {
+    format!("{} {} {}", id(known), op(&entry.op), state(&entry.state))
+}
+
+fn listed(entries: Vec<String>) -> String {
     if entries.is_empty() { "nothing".into() } else { entries.join("; ") }
+}
+
+fn changes(changes: &ChangesOf<Locks>) -> Vec<String> {
+    let change = |(known, now): (&OpId, &Option<_>)| match now {
+        Some(now) => entry((known, now)),
+        None => format!("{} is forgotten", id(known)),
+    };
+    changes.iter().map(change).collect()
+}
+
+fn upon(upon: &Option<View>) -> String {
+    upon.map_or_else(String::new, |upon| format!(", other than {upon}"))
 }
 
 fn message(said: &Said) -> String {
@@ -109,9 +121,15 @@ fn message(said: &Said) -> String {
         Message::Confirm { id: of, view } => format!("Confirm {} in {view}", id(of)),
         Message::Missing { id: of, view } => format!("Missing {} in {view}", id(of)),
         Message::LeaveView { view } => format!("LeaveView for {view}"),
-        Message::Change { view, last, part, .. } => format!("Change to {view} from {last}: {}", record(&part.entries)),
-        Message::StartView { view, part } => format!("StartView {view}: {}", record(&part.entries)),
-        Message::More { view, from } => format!("More of {view} from {from}"),
+        Message::Change { view, last, part, .. } => match part.upon {
+            Some(upon) => format!("Change to {view} with what came since {upon}: {}", listed(changes(&part.changes))),
+            None => format!("Change to {view} with all that {last} began with: {}", listed(changes(&part.changes))),
+        },
+        Message::StartView { view, part } => {
+            format!("StartView {view}{}: {}", upon(&part.upon), listed(changes(&part.changes)))
+        }
+        Message::More { view, upon: None, from: None } => format!("More of {view}: all of it"),
+        Message::More { view, .. } => format!("More of {view}"),
         Message::Started { view } => format!("Started {view}"),
         Message::Tell { id: of, op: what } => format!("Tell {}: {}", id(of), op(&Op::Inconsistent(*what))),
         Message::Renew { view } => format!("Renew {view}"),
@@ -126,7 +144,11 @@ fn kept(kept: &Disk) -> String {
         Kept::Told { id: of, op: what } => format!("{} {} final", id(of), op(&Op::Inconsistent(*what))),
         Kept::Finalized { id: of, result: given } => format!("{} {}", id(of), state(&State::Finalized(*given))),
         Kept::Left { view } => format!("that it has left for {view}"),
-        Kept::Began { view, record: all } => format!("that {view} began: {}", record(all)),
+        Kept::Began { view, upon: before, changes: new, decided } => {
+            let decided = decided.iter().map(|(of, given)| format!("{} {}", id(of), state(&State::Finalized(*given))));
+            let all = changes(new).into_iter().chain(decided).collect();
+            format!("that {view} began{}: {}", upon(before), listed(all))
+        }
         Kept::Stored { view, .. } => format!("that its store has what {view} began with"),
     }
 }
@@ -363,7 +385,7 @@ impl World {
                                 "n{}: {between}{}, has {}",
                                 at + 1,
                                 replica.view(),
-                                record(replica.record())
+                                listed(replica.record().iter().map(entry).collect())
                             )
                         }
                     };

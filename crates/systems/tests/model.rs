@@ -191,11 +191,18 @@ impl State {
             let from = address(from);
             said.extend(self.step(leader, |replica, out| replica.on_message(now(), from, message, out)));
         }
-        said.extend(self.step(leader, |replica, out| replica.on_timer(now(), Timer::Gather, out)));
-        for (_, message) in said {
-            if let Said::StartView { view, part } = message {
-                self.views.insert(view, part.entries);
+        // If it was not in the view before, it asks for what that began with.
+        let wanted = said.into_iter().filter(|(_, message)| matches!(message, Said::More { .. }));
+        for (of, message) in wanted.collect::<Vec<_>>() {
+            let (of, from) = (of.node.0 as usize - 1, address(leader));
+            for (_, message) in self.step(of, |replica, out| replica.on_message(now(), from, message, out)) {
+                self.step(leader, |replica, out| replica.on_message(now(), address(of), message, out));
             }
+        }
+        self.step(leader, |replica, out| replica.on_timer(now(), Timer::Gather, out));
+        let leader = &self.replicas[leader];
+        if leader.began() == view {
+            self.views.insert(view, leader.record().began().clone());
         }
     }
 }
@@ -205,7 +212,8 @@ impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for replica in &self.replicas {
             let (record, participant) = (replica.record(), replica.application().participant());
-            write!(f, "{} {} {record:?} {participant:?};", replica.view(), replica.began())?;
+            let (began, since) = (record.began(), record.since());
+            write!(f, "{} {} {began:?} {since:?} {participant:?};", replica.view(), replica.began())?;
         }
         for Client { heard, decided, result, asked, told } in &self.clients {
             write!(f, "{heard:?} {decided:?} {result:?} {asked:?} {told:?};")?;

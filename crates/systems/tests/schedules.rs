@@ -290,7 +290,7 @@ fn what_nobody_can_have_meant_is_dropped() {
     for result in [Some(Answer::Stands(Standing::Never)), None] {
         let finalize = Said::Finalize { id: id(1), result, newest: View(0), decided: View(0) };
         group.tells(0, Message::Operation(finalize));
-        assert!(!group.replicas[0].0.operations().record()[&id(1)].state.is_final());
+        assert!(!group.replicas[0].0.operations().record().get(&id(1)).unwrap().state.is_final());
     }
 }
 

@@ -93,24 +93,31 @@ impl<I, C, R> Entry<I, C, R> {
 /// What a replica has of the operations that were proposed: a set, not a sequence.
 pub type Record<I, C, R> = BTreeMap<OpId, Entry<I, C, R>>;
 
-/// A part of a record, in the order of its operations.
+/// What became of operations since another record; none of those that are forgotten.
+pub type Changes<I, C, R> = BTreeMap<OpId, Option<Entry<I, C, R>>>;
+
+/// A part of what there is to say of a record, in the order of its operations.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Part<I, C, R> {
-    /// It begins here; none, at the beginning.
+    /// Only what is other than in the record with which this view began; none, if the record is said as a whole.
     #[n(0)]
+    pub upon: Option<View>,
+    /// It begins here; none, at the beginning.
+    #[n(1)]
     pub from: Option<OpId>,
     /// What lies in it.
-    #[n(1)]
-    pub entries: Record<I, C, R>,
-    /// The next one begins here; none, if there is none.
     #[n(2)]
+    pub changes: Changes<I, C, R>,
+    /// The next one begins here; none, if there is none.
+    #[n(3)]
     pub rest: Option<OpId>,
 }
 
 impl<I, C, R> Part<I, C, R> {
-    /// All of it.
-    pub fn whole(entries: Record<I, C, R>) -> Self {
-        Part { from: None, entries, rest: None }
+    /// All of a record at once.
+    pub fn whole(record: Record<I, C, R>) -> Self {
+        let changes = record.into_iter().map(|(id, entry)| (id, Some(entry))).collect();
+        Part { upon: None, from: None, changes, rest: None }
     }
 }
 
@@ -153,9 +160,15 @@ pub enum Kept<I, C, R> {
         /// It.
         #[n(0)]
         view: View,
-        /// All of it.
+        /// The changes are to the record with which this view began; none, if they are to nothing.
         #[n(1)]
-        record: Record<I, C, R>,
+        upon: Option<View>,
+        /// What it began with.
+        #[n(2)]
+        changes: Changes<I, C, R>,
+        /// Besides, what had come since as it was proposed or told here, and what was decided of it.
+        #[n(3)]
+        decided: Vec<(OpId, Option<R>)>,
     },
     /// The host has for good what a view began with.
     #[n(5)]
@@ -268,7 +281,7 @@ pub enum Message<I, C, R> {
         /// The last one that had begun here.
         #[n(1)]
         last: View,
-        /// Of all that is here.
+        /// Of what came since that one, or of all that is here.
         #[n(2)]
         part: Part<I, C, R>,
         /// The newest one of which everything is in the host's hands for good that it began with.
@@ -281,7 +294,7 @@ pub enum Message<I, C, R> {
         /// It.
         #[n(0)]
         view: View,
-        /// Of the merged record.
+        /// Of the merged record: of what is other than in the view before, or of all.
         #[n(1)]
         part: Part<I, C, R>,
     },
@@ -303,15 +316,18 @@ pub enum Message<I, C, R> {
         #[n(1)]
         op: I,
     },
-    /// Whoever was sent a part of a record wants the next one.
+    /// Whoever was sent a part of a record wants the next one; or the whole record, as it does not have that to which the changes are.
     #[n(11)]
     More {
         /// The view that is to begin, or has.
         #[n(0)]
         view: View,
-        /// From here on.
+        /// What was said so far is other than in this view; none, for the whole record.
         #[n(1)]
-        from: OpId,
+        upon: Option<View>,
+        /// From here on; none, from the beginning.
+        #[n(2)]
+        from: Option<OpId>,
     },
     /// A client wants a view to begin: what is undecided in this one is to be decided.
     #[n(10)]

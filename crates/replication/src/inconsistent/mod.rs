@@ -16,7 +16,8 @@
 //! | `messages` | what is said, and what is kept? |
 //! | `invocation` | when has an operation succeeded, as its client sees it? |
 //! | `replica` | what does a replica answer? |
-//! | `parts` | how does a record get from one replica to another? |
+//! | `ledger` | what does it have of operations, and what of it do the others have, too? |
+//! | `parts` | how does what one replica has get to another? |
 //! | `views` | how do replicas come to have the same record, and what do they forget? |
 //!
 //! Invariants:
@@ -30,11 +31,13 @@
 //! end by facts, which free some replicas before others ([`Unordered`] says why). Of records that are older than the newest view among them nothing is merged but facts; they count as
 //! those that said no (A.2-8).
 //!
-//! A record may be of any size: replicas ask each other for it part by part.
+//! Everybody who was in a view has the same record of it. So what is said in a view change is what came since, and what is new; whoever was away asks for the whole. A record may be of any size: replicas ask
+//! each other for it part by part.
 //!
 //! Not yet here: other members.
 
 mod invocation;
+mod ledger;
 mod messages;
 mod parts;
 mod replica;
@@ -42,13 +45,18 @@ mod views;
 
 pub use crate::quorum::Unordered;
 pub use invocation::Invocation;
-pub use messages::{Entry, Kept, Message, Op, OpId, Part, Record, State, View};
+pub use ledger::Ledger;
+pub use messages::{Changes, Entry, Kept, Message, Op, OpId, Part, Record, State, View};
 pub use replica::{Config, Replica, Timer};
 
 use meridian_machine::Reading;
 
 /// A part of a record of an application's operations.
 pub type PartOf<A> = Part<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
+
+/// What became of an application's operations.
+pub type ChangesOf<A> =
+    Changes<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
 
 /// A record of an application's operations.
 pub type RecordOf<A> =
@@ -61,9 +69,9 @@ pub type RecordOf<A> =
 /// began without may be proposed, and answered, again.
 pub trait Application: Sized {
     /// Operations that are done in any order.
-    type Inconsistent: Clone;
+    type Inconsistent: Clone + Eq;
     /// Operations with results.
-    type Consensus: Clone;
+    type Consensus: Clone + Eq;
     /// Their results.
     type Result: Clone + Ord;
     /// What is to be done in the world.
@@ -104,7 +112,7 @@ pub trait Application: Sized {
     fn bytes(entry: &Entry<Self::Inconsistent, Self::Consensus, Self::Result>) -> usize;
 
     /// Enough replicas have spent the view `last` for it not to be bypassed, whatever becomes of that which is about to begin. All have everything that the view `stored` began with, the
-    /// same or an older one, and so have their hosts, for good. What of such entries is not needed any more is taken out of the record, or made smaller: nobody asks for it again, or
-    /// is refused. It is the record that decides: [`sync`](Self::sync) with what is left follows, as everywhere.
-    fn forget(&self, record: &mut RecordOf<Self>, last: View, stored: View);
+    /// same or an older one, and so have their hosts, for good. What of such entries is not needed any more leaves the record, or becomes smaller: nobody asks for it again, or
+    /// is refused. What is to be changed is returned: none, or what stands there from now on. It is the record that decides: [`sync`](Self::sync) with what is left follows, as everywhere.
+    fn forget(&self, record: &RecordOf<Self>, last: View, stored: View) -> ChangesOf<Self>;
 }

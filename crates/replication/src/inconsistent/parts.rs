@@ -1,24 +1,28 @@
-//! How a record gets from one replica to another: part by part, each asked for by whoever has the one before.
+//! How what one replica has gets to another: part by part, each asked for by whoever has the one before.
+//!
+//! At first only what is new is said: what came since the view that both were in, or what is other in the one that has begun. Whoever was not in the view before asks for the whole.
 //!
 //! A part that is lost is asked for again when the first one is said again, as it is until all has arrived. What is told to a replica while its record is on its way may be missing there: it is a fact,
 //! which it carries into the next view itself.
 
-use super::{Application, Entry, Message, OpId, PartOf, RecordOf, Replica, View};
+use super::{Application, ChangesOf, Entry, Message, OpId, PartOf, Record, Replica, View};
 use meridian_machine::{Address, Outbox, Reading, sometimes};
 use std::ops::Bound;
 
-/// What has arrived of a record.
+/// What has arrived.
 #[derive(Clone)]
 pub(super) struct Arriving<A: Application> {
-    pub record: RecordOf<A>,
+    /// To what these are the changes.
+    pub upon: Option<View>,
+    pub changes: ChangesOf<A>,
     /// Where the next part begins.
     pub next: OpId,
 }
 
 /// What comes of a part.
 pub(super) enum Arrived<A: Application> {
-    /// The record is complete.
-    All(RecordOf<A>),
+    /// All of it is here.
+    All(ChangesOf<A>),
     /// The part that begins here is wanted.
     More(OpId),
     /// It was not wanted.
@@ -28,11 +32,12 @@ pub(super) enum Arrived<A: Application> {
 impl<A: Application> Arriving<A> {
     /// Takes a part in.
     pub fn take(known: &mut Option<Self>, part: PartOf<A>) -> Arrived<A> {
-        let record = match (known.take(), part.from) {
-            (None, None) => part.entries,
-            (Some(mut arriving), Some(from)) if arriving.next == from => {
-                arriving.record.extend(part.entries);
-                arriving.record
+        let of_another = known.as_ref().is_none_or(|arriving| arriving.upon != part.upon);
+        let changes = match (known.take(), part.from) {
+            (_, None) if of_another => part.changes,
+            (Some(mut arriving), Some(from)) if !of_another && arriving.next == from => {
+                arriving.changes.extend(part.changes);
+                arriving.changes
             }
             (Some(arriving), None) => {
                 let next = arriving.next;
@@ -45,58 +50,98 @@ impl<A: Application> Arriving<A> {
             }
         };
         match part.rest {
-            None => Arrived::All(record),
+            None => Arrived::All(changes),
             Some(next) => {
                 sometimes!("a record comes in parts");
-                *known = Some(Arriving { record, next });
+                *known = Some(Arriving { upon: part.upon, changes, next });
                 Arrived::More(next)
             }
         }
     }
 }
 
+/// What is said of one operation.
+type Change<'a, A> = (
+    OpId,
+    Option<&'a Entry<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>>,
+);
+
 impl<A: Application> Replica<A> {
-    /// A part of what this replica has, as much as is said at once.
-    fn part(
+    /// As much as is said at once.
+    fn part<'a>(
         &self,
+        upon: Option<View>,
         from: Option<OpId>,
-        says: impl Fn(&Entry<A::Inconsistent, A::Consensus, A::Result>) -> bool,
-    ) -> PartOf<A> {
-        let begins = from.map_or(Bound::Unbounded, Bound::Included);
-        let (mut entries, mut bytes, mut rest) = (RecordOf::<A>::new(), 0, None);
-        for (id, entry) in self.record.range((begins, Bound::Unbounded)).filter(|(_, entry)| says(entry)) {
-            let more = A::bytes(entry);
-            if bytes + more > self.config.part_bytes && !entries.is_empty() {
-                rest = Some(*id);
+        changes: impl Iterator<Item = Change<'a, A>>,
+    ) -> PartOf<A>
+    where
+        A: 'a,
+    {
+        let (mut part, mut bytes) = (PartOf::<A> { upon, from, changes: ChangesOf::<A>::new(), rest: None }, 0);
+        for (id, entry) in changes {
+            let more = entry.map_or(size_of::<OpId>(), A::bytes);
+            if bytes + more > self.config.part_bytes && !part.changes.is_empty() {
+                part.rest = Some(id);
                 break;
             }
             bytes += more;
-            entries.insert(*id, entry.clone());
+            part.changes.insert(id, entry.cloned());
         }
-        PartOf::<A> { from, entries, rest }
+        part
     }
 
-    /// Tells the leader of the view that is to begin what is here.
-    pub(super) fn say_change(&self, to: Address, from: Option<OpId>, out: &mut Outbox<Self>) {
-        let (view, last, stored, part) = (self.view, self.began, self.stored, self.part(from, |_| true));
+    /// Tells the leader of the view that is to begin what came here since the last one; or, as a whole, what that one began with.
+    pub(super) fn say_change(&self, to: Address, is_whole: bool, from: Option<OpId>, out: &mut Outbox<Self>) {
+        let (view, last, stored) = (self.view, self.began, self.stored);
+        let part = if is_whole {
+            self.part(None, from, after(self.ledger.began(), from))
+        } else {
+            self.part(Some(last), from, after(self.ledger.since(), from))
+        };
         out.send(to, Message::Change { view, last, part, stored });
     }
 
-    /// Tells somebody which view has begun here. What was proposed in it and is not decided is not said: that would be for its leader to merge.
-    pub(super) fn say_start(&self, to: Address, from: Option<OpId>, out: &mut Outbox<Self>) {
-        out.send(to, Message::StartView { view: self.began, part: self.part(from, |entry| entry.state.is_final()) });
+    /// Tells somebody which view has begun here, and what is new in it; or all that it began with.
+    pub(super) fn say_start(&self, to: Address, is_whole: bool, from: Option<OpId>, out: &mut Outbox<Self>) {
+        let began = self.ledger.began();
+        let part = match self.ledger.news().filter(|_| !is_whole) {
+            Some((upon, news)) => {
+                let news = news.range((begins(from), Bound::Unbounded));
+                self.part(Some(*upon), from, news.map(|id| (*id, began.get(id))))
+            }
+            None => self.part(None, from, after(began, from)),
+        };
+        out.send(to, Message::StartView { view: self.began, part });
     }
 
-    /// Somebody has a part, and wants the next one.
-    pub(super) fn on_more(&mut self, now: Reading, to: Address, view: View, from: OpId, out: &mut Outbox<Self>) {
+    /// Somebody has a part, and wants the next one; or the whole.
+    pub(super) fn on_more(
+        &mut self,
+        now: Reading,
+        to: Address,
+        view: View,
+        (upon, from): (Option<View>, Option<OpId>),
+        out: &mut Outbox<Self>,
+    ) {
         if self.is_changing() {
             return;
         }
         if self.is_between_views() && view == self.view && self.leader_of(view) == to.node {
             self.wait_for_view(now, out); // It gets on.
-            self.say_change(to, Some(from), out);
+            self.say_change(to, upon.is_none(), from, out);
         } else if !self.is_between_views() && view == self.began {
-            self.say_start(to, Some(from), out);
+            self.say_start(to, upon.is_none(), from, out);
         }
     }
+}
+
+fn begins(from: Option<OpId>) -> Bound<OpId> {
+    from.map_or(Bound::Unbounded, Bound::Included)
+}
+
+fn after<I, C, R>(
+    record: &Record<I, C, R>,
+    from: Option<OpId>,
+) -> impl Iterator<Item = (OpId, Option<&Entry<I, C, R>>)> {
+    record.range((begins(from), Bound::Unbounded)).map(|(id, entry)| (*id, Some(entry)))
 }

@@ -2,7 +2,7 @@
 
 use super::parts::Arriving;
 use super::views::Gathered;
-use super::{Application, Entry, Kept, Message, Op, OpId, RecordOf, State, Unordered, View};
+use super::{Application, Entry, Kept, Ledger, Message, Op, OpId, RecordOf, State, Unordered, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,7 +48,7 @@ pub struct Replica<A: Application> {
     pub(super) config: Config,
     pub(super) enough: Unordered,
     pub(super) application: A,
-    pub(super) record: RecordOf<A>,
+    pub(super) ledger: Ledger<A>,
     /// Nothing is answered in earlier ones.
     pub(super) view: View,
     /// The newest one that has begun here; the same, unless this replica is between two.
@@ -104,7 +104,7 @@ impl<A: Application> Replica<A> {
         let mut replica = Replica {
             enough,
             application,
-            record: RecordOf::<A>::new(),
+            ledger: Ledger::default(),
             view: View(0),
             began: View(0),
             stored: View(0),
@@ -135,23 +135,19 @@ impl<A: Application> Replica<A> {
 
     fn replay(&mut self, kept: KeptOf<A>) {
         match kept {
-            Kept::Proposed { id, op, result } => {
-                self.record.insert(id, Entry { op, state: State::Tentative(result), merged: None });
-            }
-            Kept::Finalized { id, result } => {
-                if let Some(entry) = self.record.get_mut(&id) {
-                    entry.state = State::Finalized(result);
-                }
-            }
-            Kept::Told { id, op } => {
-                let (op, state) = (Op::Inconsistent(op), State::Finalized(None));
-                self.record.insert(id, Entry { op, state, merged: None });
-            }
+            Kept::Proposed { id, op, result } => self.ledger.add(id, op, State::Tentative(result)),
+            Kept::Finalized { id, result } => self.ledger.finalize(id, result),
+            Kept::Told { id, op } => self.ledger.add(id, Op::Inconsistent(op), State::Finalized(None)),
             Kept::Left { view } => self.view = view,
             Kept::Stored { view, position } => (self.stored, self.noted) = (view, (view, position)),
-            Kept::Began { view, record } => {
+            Kept::Began { view, upon, mut changes, decided } => {
                 (self.view, self.began) = (self.view.max(view), view);
-                self.record = record;
+                for (id, result) in decided {
+                    let op = self.ledger.since().get(&id).map(|entry| entry.op.clone());
+                    let entry = op.map(|op| Entry { op, state: State::Finalized(result), merged: Some(view) });
+                    changes.insert(id, entry);
+                }
+                self.ledger.begin(upon, changes);
             }
         }
     }
@@ -162,7 +158,7 @@ impl<A: Application> Replica<A> {
             (Op::Consensus(op), State::Tentative(Some(result))) => Some((*id, op.clone(), result.clone())),
             _ => None,
         };
-        let open: Vec<(OpId, A::Consensus, A::Result)> = self.record.iter().filter_map(open).collect();
+        let open: Vec<(OpId, A::Consensus, A::Result)> = self.ledger.since().iter().filter_map(open).collect();
         self.application.recall(now, &open, effects);
     }
 
@@ -171,11 +167,25 @@ impl<A: Application> Replica<A> {
         if self.is_changing() {
             return None;
         }
-        let began = Kept::Began { view: self.began, record: self.record.clone() };
-        let left = self.is_between_views().then_some(Kept::Left { view: self.view });
+        let whole = self.ledger.began().iter().map(|(id, entry)| (*id, Some(entry.clone())));
+        let (changes, decided) = (whole.collect(), Vec::new());
+        let mut all = vec![Kept::Began { view: self.began, upon: None, changes, decided }];
+        for (id, Entry { op, state, .. }) in self.ledger.since() {
+            let (id, op) = (*id, op.clone());
+            match (op, state) {
+                (Op::Inconsistent(op), State::Finalized(_)) => all.push(Kept::Told { id, op }),
+                (op, State::Tentative(result)) => all.push(Kept::Proposed { id, op, result: result.clone() }),
+                (op, State::Finalized(result)) => {
+                    let result = result.clone();
+                    all.push(Kept::Proposed { id, op, result: result.clone() });
+                    all.push(Kept::Finalized { id, result });
+                }
+            }
+        }
+        all.extend(self.is_between_views().then_some(Kept::Left { view: self.view }));
         let (view, position) = self.noted;
-        let stored = (view > View(0)).then_some(Kept::Stored { view, position });
-        Some([began].into_iter().chain(left).chain(stored).collect())
+        all.extend((view > View(0)).then_some(Kept::Stored { view, position }));
+        Some(all)
     }
 
     /// Its host has for good what this view began with: whatever was to be done for that outlives a restart without the record. Only such entries are forgotten.
@@ -199,8 +209,8 @@ impl<A: Application> Replica<A> {
     }
 
     /// What it has of operations.
-    pub fn record(&self) -> &RecordOf<A> {
-        &self.record
+    pub fn record(&self) -> &Ledger<A> {
+        &self.ledger
     }
 
     /// The view that it is in, or is to be.
@@ -229,7 +239,7 @@ impl<A: Application> Replica<A> {
 
     /// What is known of it to be the group's.
     pub(super) fn finalized(&self) -> RecordOf<A> {
-        let known = self.record.iter().filter(|(_, entry)| entry.state.is_final());
+        let known = self.ledger.iter().filter(|(_, entry)| entry.state.is_final());
         known.map(|(id, entry)| (*id, entry.clone())).collect()
     }
 
@@ -263,20 +273,25 @@ impl<A: Application> Replica<A> {
         op: Op<A::Inconsistent, A::Consensus>,
         out: &mut Outbox<Self>,
     ) {
-        if !self.record.contains_key(&id) {
-            let mut effects = Vec::new();
-            let result = match &op {
-                Op::Inconsistent(_) => None,
-                Op::Consensus(op) => Some(self.application.answer(now, id, op, &mut effects)),
-            };
-            effects.into_iter().for_each(|effect| out.act(effect));
-            step!("replica: writes down what is proposed");
-            self.keep(Kept::Proposed { id, op: op.clone(), result: result.clone() }, out);
-            self.record.insert(id, Entry { op, state: State::Tentative(result), merged: None });
-        } else {
-            sometimes!("something is proposed again");
-        }
-        let state = self.record[&id].state.clone();
+        let state = match self.ledger.get(&id) {
+            Some(known) => {
+                sometimes!("something is proposed again");
+                known.state.clone()
+            }
+            None => {
+                let mut effects = Vec::new();
+                let result = match &op {
+                    Op::Inconsistent(_) => None,
+                    Op::Consensus(op) => Some(self.application.answer(now, id, op, &mut effects)),
+                };
+                effects.into_iter().for_each(|effect| out.act(effect));
+                step!("replica: writes down what is proposed");
+                let state = State::Tentative(result.clone());
+                self.ledger.add(id, op.clone(), state.clone());
+                self.keep(Kept::Proposed { id, op, result }, out);
+                state
+            }
+        };
         self.answer(from, Message::Reply { id, view: self.view, state }, out);
     }
 
@@ -290,7 +305,7 @@ impl<A: Application> Replica<A> {
         out: &mut Outbox<Self>,
     ) {
         let view = self.view;
-        let Some(entry) = self.record.get_mut(&id) else {
+        let Some(entry) = self.ledger.get(&id) else {
             sometimes!("a result is told of what was never proposed here");
             return out.send(from, Message::Missing { id, view });
         };
@@ -305,11 +320,11 @@ impl<A: Application> Replica<A> {
                 self.answer(from, Message::Reply { id, view, state }, out);
             }
             State::Tentative(_) => {
-                entry.state = State::Finalized(result.clone());
                 let mut effects = Vec::new();
                 if let Op::Inconsistent(op) = &entry.op {
                     self.application.execute(now, id, op, &mut effects);
                 }
+                self.ledger.finalize(id, result.clone());
                 effects.into_iter().for_each(|effect| out.act(effect));
                 step!("replica: writes down a result");
                 self.keep(Kept::Finalized { id, result }, out);
@@ -325,7 +340,7 @@ impl<A: Application> Replica<A> {
     }
 
     fn on_tell(&mut self, now: Reading, id: OpId, op: A::Inconsistent, out: &mut Outbox<Self>) {
-        let known = self.record.get(&id);
+        let known = self.ledger.get(&id);
         if known.is_some_and(|entry| entry.state.is_final() || matches!(entry.op, Op::Consensus(_))) {
             return;
         }
@@ -333,8 +348,8 @@ impl<A: Application> Replica<A> {
         self.application.execute(now, id, &op, &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
         step!("replica: writes down what it is told");
-        self.keep(Kept::Told { id, op: op.clone() }, out);
-        self.record.insert(id, Entry { op: Op::Inconsistent(op), state: State::Finalized(None), merged: None });
+        self.ledger.add(id, Op::Inconsistent(op.clone()), State::Finalized(None));
+        self.keep(Kept::Told { id, op }, out);
     }
 
     fn go_on(&mut self, out: &mut Outbox<Self>) {
@@ -385,7 +400,7 @@ impl<A: Application> Machine for Replica<A> {
             Message::LeaveView { view } => self.on_leave_view(now, from, view, out),
             Message::Change { view, last, part, stored } => self.on_change(now, from, view, (last, stored, part), out),
             Message::StartView { view, part } => self.on_start_view(now, from, view, part, out),
-            Message::More { view, from: next } => self.on_more(now, from, view, next, out),
+            Message::More { view, upon, from: next } => self.on_more(now, from, view, (upon, next), out),
             Message::Started { view } => {
                 if view == self.began {
                     self.untold.retain(|node| *node != from.node);

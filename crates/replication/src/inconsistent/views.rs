@@ -1,11 +1,11 @@
 //! How replicas come to have the same record: one of them, the view's leader, merges what enough of them have (TOCS'18 §3.2.2).
 //!
-//! A replica that leaves a view answers nothing any more, and says what it has once that is on its disk. So an operation that has succeeded is with at least one
+//! A replica that leaves a view answers nothing any more, and says what it has heard of in that view once that is on its disk; what the view began with everybody has who was in it. So an operation that has succeeded is with at least one
 //! of any f + 1 who have left; and of a fast one, all of those gave its result: one whose record is older than the newest view among them did not (Trap A.2-8).
 
 use super::parts::{Arrived, Arriving};
-use super::replica::{KeptOf, Then};
-use super::{Application, Entry, Kept, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
+use super::replica::Then;
+use super::{Application, ChangesOf, Entry, Kept, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub(super) type Gathered<A> = BTreeMap<NodeId, Left<A>>;
 pub(super) struct Left<A: Application> {
     /// In which view it was last.
     pub last: View,
-    /// All it has.
-    pub record: RecordOf<A>,
+    /// What it has heard of since; of the leader itself it is in its ledger.
+    pub since: RecordOf<A>,
     /// Its host has for good what this view began with.
     pub stored: View,
 }
@@ -60,6 +60,7 @@ impl<A: Application> Replica<A> {
         self.view = view;
         self.gathered.clear();
         self.arriving.clear();
+        self.beginning = None;
         self.untold.clear();
         if !broken(Rule::ViewNotKept) {
             self.keep(Kept::Left { view }, out);
@@ -97,10 +98,10 @@ impl<A: Application> Replica<A> {
         let (view, leader) = (self.view, self.leader_of(self.view));
         self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
         if leader == self.config.me {
-            let left = Left { last: self.began, record: self.record.clone(), stored: self.stored };
+            let left = Left { last: self.began, since: RecordOf::<A>::new(), stored: self.stored };
             self.gathered.insert(leader, left);
         } else {
-            self.say_change(self.address(leader), None, out);
+            self.say_change(self.address(leader), false, None, out);
         }
     }
 
@@ -121,7 +122,7 @@ impl<A: Application> Replica<A> {
 
     fn tell_view(&self, node: NodeId, out: &mut Outbox<Self>) {
         if !self.is_changing() {
-            self.say_start(self.address(node), None, out);
+            self.say_start(self.address(node), false, None, out);
         }
     }
 
@@ -146,23 +147,73 @@ impl<A: Application> Replica<A> {
     ) {
         self.on_leave_view(now, from, view, out);
         let merges = view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me;
-        if !merges || self.gathered.contains_key(&from.node) {
+        if !merges {
             return;
         }
-        let mut known = self.arriving.remove(&from.node);
-        let arrived = Arriving::take(&mut known, part);
-        self.arriving.extend(known.map(|known| (from.node, known)));
-        match arrived {
-            Arrived::All(record) => {
-                self.gathered.insert(from.node, Left { last, record, stored });
-                self.gather(now, out);
+        match part.upon {
+            None if last > self.began && self.beginning.as_ref().is_none_or(|(of, _)| *of <= last) => {
+                self.catch_up(now, from, last, part, out);
+            }
+            Some(_) if !self.gathered.contains_key(&from.node) => {
+                let mut known = self.arriving.remove(&from.node);
+                let (upon, arrived) = (part.upon, Arriving::take(&mut known, part));
+                self.arriving.extend(known.map(|known| (from.node, known)));
+                match arrived {
+                    Arrived::All(changes) => {
+                        let since = changes.into_iter().filter_map(|(id, entry)| Some((id, entry?))).collect();
+                        self.gathered.insert(from.node, Left { last, since, stored });
+                        self.gather(now, out);
+                    }
+                    Arrived::More(next) => {
+                        self.wait_for_view(now, out); // It gets on.
+                        out.send(from, Message::More { view, upon, from: Some(next) });
+                    }
+                    Arrived::Nothing => {}
+                }
+                self.ask_for_whole(from, last, out);
+            }
+            _ => self.ask_for_whole(from, last, out),
+        }
+    }
+
+    /// Whoever is to merge was not in the view that others left: it is told first with what that began.
+    fn ask_for_whole(&mut self, from: Address, last: View, out: &mut Outbox<Self>) {
+        let is_newest = self.beginning.as_ref().is_none_or(|(of, _)| *of <= last);
+        if last > self.began && is_newest {
+            let next = self.next_of_whole(last);
+            out.send(from, Message::More { view: self.view, upon: None, from: next });
+        }
+    }
+
+    /// Which part of all that a view began with is to come next.
+    fn next_of_whole(&self, view: View) -> Option<OpId> {
+        let arriving = self.beginning.as_ref().filter(|(of, arriving)| *of == view && arriving.upon.is_none());
+        arriving.map(|(_, arriving)| arriving.next)
+    }
+
+    fn catch_up(&mut self, now: Reading, from: Address, last: View, part: PartOf<A>, out: &mut Outbox<Self>) {
+        match self.take_part(last, part) {
+            Arrived::All(changes) => {
+                sometimes!("a view's leader was not in the view before");
+                self.take_up(now, last, None, changes, out);
+                // It leaves that view, too.
+                self.gathered.remove(&self.config.me);
+                self.then(Then::Left(self.view), out);
             }
             Arrived::More(next) => {
                 self.wait_for_view(now, out); // It gets on.
-                out.send(from, Message::More { view, from: next });
+                out.send(from, Message::More { view: self.view, upon: None, from: Some(next) });
             }
             Arrived::Nothing => {}
         }
+    }
+
+    /// Takes in a part of what a view began with that is to begin here.
+    fn take_part(&mut self, view: View, part: PartOf<A>) -> Arrived<A> {
+        let mut known = self.beginning.take().filter(|(of, _)| *of == view).map(|(_, arriving)| arriving);
+        let arrived = Arriving::take(&mut known, part);
+        self.beginning = known.map(|known| (view, known));
+        arrived
     }
 
     /// Merges what was heard, or waits for the rest a moment.
@@ -180,47 +231,55 @@ impl<A: Application> Replica<A> {
         if !self.is_between_views() || !ready {
             return;
         }
+        let newest = self.gathered.values().map(|left| left.last).max().expect("there are enough");
+        if newest > self.began && !broken(Rule::BaseUnchecked) {
+            return; // It has asked for that.
+        }
         step!("view's leader: merges");
-        let gathered = std::mem::take(&mut self.gathered);
-        let newest = gathered.values().map(|left| left.last).max().expect("there are enough");
+        let (view, me, gathered) = (self.view, self.config.me, std::mem::take(&mut self.gathered));
         let stored = gathered.values().map(|left| left.stored).min().expect("there are enough");
-        let of_newest = |left: &&Left<A>| left.last == newest || broken(Rule::OlderViewsMerged);
-        let (of_newest, older): (Vec<_>, Vec<_>) = gathered.values().partition(of_newest);
-        let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|left| &left.record).collect();
+        let of_newest = |(_, left): &(&NodeId, &Left<A>)| left.last == newest || broken(Rule::OlderViewsMerged);
+        let (of_newest, older): (Vec<_>, Vec<_>) = gathered.iter().partition(of_newest);
+        let others = of_newest.into_iter().filter(|(node, _)| **node != me).map(|(_, left)| &left.since);
+        let records: Vec<&RecordOf<A>> = [self.ledger.since()].into_iter().chain(others).collect();
         let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { gathered.len() };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
         // What was told is so in whichever view.
-        for (id, entry) in older.into_iter().flat_map(|left| &left.record).filter(|(_, entry)| entry.is_told()) {
-            sometimes!("a view begins with what was told in an older one");
-            record.entry(*id).or_insert_with(|| entry.clone());
+        for (id, entry) in older.into_iter().flat_map(|(_, left)| &left.since).filter(|(_, entry)| entry.is_told()) {
+            if !self.ledger.began().contains_key(id) {
+                sometimes!("a view begins with what was told in an older one");
+                record.entry(*id).or_insert_with(|| entry.clone());
+            }
         }
-        let view = self.view;
-        for entry in record.values_mut() {
-            entry.merged.get_or_insert(view);
-        }
+        // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
+        let everybody = records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks);
+        let enough = records.len() >= self.enough.quorum();
+        let begins = |(id, entry): (OpId, _)| (id, Some(Entry { merged: Some(view), ..entry }));
+        let before = self.ledger.begin(Some(newest), record.into_iter().map(begins).collect());
         let mut effects = Vec::new();
-        self.application.sync(now, &record, &mut effects);
+        self.application.sync(now, self.ledger.began(), &mut effects);
         let results = self.application.merge(now, &likely, &open, &mut effects);
         always!(results.len() == open.len(), "every operation gets a result");
         if !open.is_empty() {
             sometimes!("a view change decides what nobody had decided");
         }
         let decided = open.into_iter().zip(results).map(|((id, op), result)| (id, op, result));
-        for (id, op, result) in likely.into_iter().chain(decided) {
-            let (op, state) = (Op::Consensus(op), State::Finalized(Some(result)));
-            record.insert(id, Entry { op, state, merged: Some(view) });
-        }
-        // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
-        let everybody = records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks);
-        if everybody || records.len() >= self.enough.quorum() {
+        let decided = likely.into_iter().chain(decided).map(|(id, op, result)| {
+            (id, Some(Entry { op: Op::Consensus(op), state: State::Finalized(Some(result)), merged: Some(view) }))
+        });
+        self.ledger.change(decided.collect());
+        if everybody || enough {
             let stored = if broken(Rule::ForgetsBeforeStored) { newest } else { stored.min(newest) };
-            self.application.forget(&mut record, newest, if everybody { stored } else { View(0) });
+            let stored = if everybody { stored } else { View(0) };
+            let forgotten = self.application.forget(self.ledger.began(), newest, stored);
+            self.ledger.change(forgotten);
         }
         // Who has merged begins as everybody does who is told: what it knows is a function of the record.
-        self.application.sync(now, &record, &mut effects);
+        self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
         self.untold = self.others();
-        self.begin(view, record, out);
+        self.keep_began(view, before, out);
+        self.go_to(view, out);
         out.disarm(super::Timer::Gather);
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
     }
@@ -234,25 +293,27 @@ impl<A: Application> Replica<A> {
         out: &mut Outbox<Self>,
     ) {
         if view > self.began && view >= self.view {
-            let mut known = self.beginning.take().filter(|(of, _)| *of == view).map(|(_, arriving)| arriving);
-            let arrived = Arriving::take(&mut known, part);
-            self.beginning = known.map(|known| (view, known));
-            let record = match arrived {
-                Arrived::All(record) => record,
+            let upon = part.upon;
+            // Without what it is other than, it is of no use.
+            if upon.is_some_and(|upon| upon != self.began) && !broken(Rule::BaseUnchecked) {
+                let next = self.next_of_whole(view);
+                return out.send(from, Message::More { view, upon: None, from: next });
+            }
+            match self.take_part(view, part) {
+                Arrived::All(changes) => {
+                    self.untold.clear();
+                    self.take_up(now, view, upon, changes, out);
+                    self.go_to(view, out);
+                    out.disarm(super::Timer::Repeat);
+                }
                 Arrived::More(next) => {
                     if self.is_between_views() {
                         self.wait_for_view(now, out); // It gets on.
                     }
-                    return out.send(from, Message::More { view, from: next });
+                    out.send(from, Message::More { view, upon, from: Some(next) });
                 }
-                Arrived::Nothing => return,
-            };
-            let mut effects = Vec::new();
-            self.application.sync(now, &record, &mut effects);
-            effects.into_iter().for_each(|effect| out.act(effect));
-            self.untold.clear();
-            self.begin(view, record, out);
-            out.disarm(super::Timer::Repeat);
+                Arrived::Nothing => {}
+            }
         } else if view == self.began && !self.is_between_views() {
             self.then(Then::Began(view), out); // What it said may be lost.
         } else if view < self.view {
@@ -265,24 +326,38 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    fn begin(&mut self, view: View, record: RecordOf<A>, out: &mut Outbox<Self>) {
-        (self.view, self.began) = (view, view);
-        let before = std::mem::replace(&mut self.record, record);
-        self.gathered.clear();
-        self.arriving.clear();
+    /// Takes up what a view began with.
+    fn take_up(&mut self, now: Reading, view: View, upon: Option<View>, changes: ChangesOf<A>, out: &mut Outbox<Self>) {
+        let before = self.ledger.begin(upon, changes);
+        let mut effects = Vec::new();
+        self.application.sync(now, self.ledger.began(), &mut effects);
+        effects.into_iter().for_each(|effect| out.act(effect));
+        self.keep_began(view, before, out);
+    }
+
+    /// Writes down what a view began with, where this came `before`.
+    fn keep_began(&mut self, view: View, before: RecordOf<A>, out: &mut Outbox<Self>) {
+        self.began = view;
         self.beginning = None;
-        let kept: KeptOf<A> = Kept::Began { view, record: self.record.clone() };
-        self.keep(kept, out);
+        let (upon, changes, decided) = self.ledger.to_keep(&before);
+        self.keep(Kept::Began { view, upon, changes, decided }, out);
         // What was told here since the last view is true, whoever else has heard of it.
         for (id, entry) in before.into_iter().filter(|(_, entry)| entry.is_told()) {
-            if let Op::Inconsistent(op) = &entry.op
-                && !self.record.contains_key(&id)
+            if let Op::Inconsistent(op) = entry.op
+                && !self.ledger.began().contains_key(&id)
             {
                 sometimes!("a view begins without what a replica was told");
-                self.keep(Kept::Told { id, op: op.clone() }, out);
-                self.record.insert(id, entry);
+                self.ledger.add(id, Op::Inconsistent(op.clone()), entry.state);
+                self.keep(Kept::Told { id, op }, out);
             }
         }
+    }
+
+    /// It has begun here, as soon as that is on disk.
+    fn go_to(&mut self, view: View, out: &mut Outbox<Self>) {
+        self.view = view;
+        self.gathered.clear();
+        self.arriving.clear();
         out.disarm(super::Timer::View);
         self.then(Then::Began(view), out);
     }
@@ -315,7 +390,6 @@ fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
         match (&entry.op, &entry.state) {
             (_, State::Finalized(result)) => {
                 let known = record.entry(*id).or_insert_with(|| entry.clone());
-                known.merged = known.merged.or(entry.merged);
                 if known.state.result() != result.as_ref() {
                     // Its client has told different ones: whichever counts, nobody else is wronged.
                     sometimes!("an operation has two results in a view");

@@ -2,11 +2,12 @@
 
 use meridian_machine::Reading;
 use meridian_machine::planted::Rule;
-use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, View};
+use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId, RecordOf, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones (`views.rs`), which those meet once in thousands.
-pub const MET_AT_RANDOM: [Rule; 3] = [Rule::RepliesBeforeDurable, Rule::FastQuorumTooSmall, Rule::ForgetsWhatOneLacks];
+pub const MET_AT_RANDOM: [Rule; 4] =
+    [Rule::RepliesBeforeDurable, Rule::FastQuorumTooSmall, Rule::ForgetsWhatOneLacks, Rule::BaseUnchecked];
 
 /// Gives one of a few locks to the operation that asks for it; `true` if it was free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +89,12 @@ impl Application for Locks {
         1
     }
 
-    fn forget(&self, record: &mut RecordOf<Locks>, _: View, stored: View) {
+    fn forget(&self, record: &RecordOf<Locks>, _: View, stored: View) -> ChangesOf<Locks> {
         let over = |id: &OpId| id.number < self.ended_below && !self.held.values().any(|holder| holder == id);
-        record.retain(|id, entry| entry.merged.is_none_or(|merged| merged > stored) || !over(id));
+        let forgotten = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {
+            let had = entry.merged.is_some_and(|merged| merged <= stored);
+            (had && over(id)).then_some((*id, None))
+        };
+        record.iter().filter_map(forgotten).collect()
     }
 }

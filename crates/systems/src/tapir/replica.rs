@@ -291,7 +291,7 @@ impl Replica {
     fn look_back(&mut self, now: Reading, out: &mut Outbox<Self>) {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
-        let over = self.operations.record().values().filter_map(|entry| match &entry.op {
+        let over = self.operations.record().iter().filter_map(|(_, entry)| match &entry.op {
             Op::Consensus(Question::Prepare(Proposal { at, .. }))
             | Op::Inconsistent(Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }))
             | Op::Consensus(Question::Resolve { through: at, .. }) => Some((*at, Shard::bytes(entry))),

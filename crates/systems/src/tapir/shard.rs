@@ -5,7 +5,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Reading, ShardId, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_replication::inconsistent::{Application, Entry, Op, OpId, RecordOf, State, View};
+use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::{
     Answer, End, Fact, Guarantee, Installed, Participant, Past, Proposal, Question, Standing, Vote,
@@ -144,34 +144,48 @@ impl Application for Shard {
         ENTRY_BYTES + of_op + of_result
     }
 
-    fn forget(&self, record: &mut RecordOf<Shard>, last: View, stored: View) {
+    fn forget(&self, record: &RecordOf<Shard>, last: View, stored: View) -> ChangesOf<Shard> {
         let settled = settled(record, last);
         let over =
             |entry: &Told| if let Op::Inconsistent(Fact::Over(past)) = &entry.op { Some(past.closed) } else { None };
         let latest = record.iter().filter_map(|(id, entry)| Some((over(entry)?, *id))).max().map(|(_, id)| id);
-        let mut names = BTreeSet::new();
-        record.retain(|id, entry| {
-            if !had(entry, stored) {
-                return true;
-            }
-            match &mut entry.op {
-                Op::Consensus(Question::Prepare(proposal)) => proposal.at > settled,
-                Op::Consensus(Question::Resolve { through, .. }) => *through > settled,
-                Op::Inconsistent(Fact::Ended(End::Commit(proposal))) if proposal.at <= settled => {
-                    *proposal = proposal.name();
-                    let of_many = proposal.participants.len() > 1 && !broken(Rule::NamesForgotten);
-                    of_many && names.insert(proposal.transaction)
+        let (mut changes, mut names) = (ChangesOf::<Shard>::new(), BTreeSet::new());
+        for (id, entry) in record {
+            let with = |fact: Fact| Some(Entry { op: Op::Inconsistent(fact), ..entry.clone() });
+            let is_over = match &entry.op {
+                // It says from now on what is settled.
+                Op::Inconsistent(Fact::Over(past)) if Some(*id) == latest => {
+                    if past.settled != settled {
+                        changes.insert(*id, with(Fact::Over(Past { settled, ..*past })));
+                    }
+                    false
                 }
-                Op::Inconsistent(Fact::Ended(End::Commit(_))) => true,
-                Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at > settled,
-                Op::Inconsistent(Fact::Served(through)) => *through >= self.participant.served_through(),
-                Op::Inconsistent(Fact::Over(_)) => Some(*id) == latest,
+                Op::Inconsistent(Fact::Over(_)) => true,
+                Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
+                Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
+                Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
+                Op::Inconsistent(Fact::Served(through)) => *through < self.participant.served_through(),
+                Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => proposal.at <= settled,
+            };
+            if !is_over || !had(entry, stored) {
+                continue;
             }
-        });
-        let latest = latest.and_then(|id| record.get_mut(&id)).map(|entry| &mut entry.op);
-        if let Some(Op::Inconsistent(Fact::Over(past))) = latest {
-            past.settled = settled;
+            let name = match &entry.op {
+                Op::Inconsistent(Fact::Ended(End::Commit(proposal)))
+                    if proposal.participants.len() > 1
+                        && names.insert(proposal.transaction)
+                        && !broken(Rule::NamesForgotten) =>
+                {
+                    if proposal.is_name() {
+                        continue;
+                    }
+                    with(Fact::Ended(End::Commit(proposal.name())))
+                }
+                _ => None,
+            };
+            changes.insert(*id, name);
         }
+        changes
     }
 }
 

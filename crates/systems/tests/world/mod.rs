@@ -734,7 +734,7 @@ impl World {
             if settled < last {
                 return Some(format!("{settled} is settled, and somebody has committed at {last}"));
             }
-            for entry in replica.operations().record().values() {
+            for entry in replica.operations().record().iter().map(|(_, entry)| entry) {
                 let is_over = match &entry.op {
                     Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
                     Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => !proposal.is_name(),

@@ -196,10 +196,10 @@ impl Carried for Tapir {
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
         Some(match message {
             Message::Operation(Said::Change { view, last, part, .. }) => {
-                format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", part.entries.len())
+                format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", part.changes.len())
             }
             Message::Operation(Said::StartView { view, part }) => {
-                format!("{me} hears from {from}: StartView {view:?}, {} operations", part.entries.len())
+                format!("{me} hears from {from}: StartView {view:?}, {} operations", part.changes.len())
             }
             message => format!("{me} hears from {from}: {message:?}"),
         })
