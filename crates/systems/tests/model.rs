@@ -14,11 +14,12 @@ use meridian_replication::inconsistent::{
 };
 use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, Fact, Guarantee, Proposal, Question, Seen, Standing, Vote};
+use meridian_txn::tapir::{Answer, Fact, Footprint, Guarantee, Proposal, Question, Seen, Standing, Vote};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 type Replica = inconsistent::Replica<Shard>;
 type Message = Said<Fact, Question, Answer>;
@@ -116,14 +117,13 @@ fn proposal(transaction: usize) -> Proposal {
     let key = |at: usize| Key::from([&b"a"[..], &b"b"[..]][at]);
     let (reads, writes) = (key(transaction), key(1 - transaction));
     let seen = Seen { range: KeyRange::point(reads), versions: Vec::new(), through: Timestamp::ZERO };
-    Proposal {
-        transaction: who(transaction),
-        attempt: 0,
-        at: Timestamp { nanos: 10 + transaction as u64, logical: 1, issuer: 9 },
+    let footprint = Arc::new(Footprint {
         reads: vec![seen],
         writes: vec![Write { key: writes, value: Some(Value::from("1")) }],
         participants: vec![ShardId(0)],
-    }
+    });
+    let at = Timestamp { nanos: 10 + transaction as u64, logical: 1, issuer: 9 };
+    Proposal { transaction: who(transaction), attempt: 0, at, footprint }
 }
 
 fn question(op: usize) -> Question {

@@ -7,8 +7,9 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::inconsistent::{Config, Message as Said, Op, OpId, State, Timer as Waits, View};
 use meridian_systems::tapir::{Effect, Forgetting, Message, Replica, Shard, Timer};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, End, Fact, Guarantee, Past, Proposal, Question, Standing, Vote};
+use meridian_txn::tapir::{Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 const NOW: u64 = 1_000_000_000;
 
@@ -47,14 +48,12 @@ fn id(number: u64) -> OpId {
 }
 
 fn writes(number: u64, nanos: u64, key: &str) -> Proposal {
-    Proposal {
-        transaction: TransactionId { node: 9, incarnation: 1, number },
-        attempt: 0,
-        at: at(nanos),
+    let footprint = Arc::new(Footprint {
         reads: Vec::new(),
         writes: vec![Write { key: Key::from(key), value: Some(Value::from("1")) }],
         participants: vec![ShardId(0)],
-    }
+    });
+    Proposal { transaction: TransactionId { node: 9, incarnation: 1, number }, attempt: 0, at: at(nanos), footprint }
 }
 
 impl Group {
@@ -271,7 +270,7 @@ fn what_nobody_can_have_meant_is_dropped() {
     let far = NOW + 120_000_000_000;
     let tell = |op| Said::Tell { id: id(7), op };
     let propose = |op| Said::Propose { id: id(7), op, newest: View(0) };
-    let name = Proposal { writes: Vec::new(), ..writes(1, 10, "k") };
+    let name = writes(1, 10, "k").name();
     for said in [
         tell(Fact::Ended(End::Abort { transaction, at: at(far) })),
         tell(Fact::Ended(End::Commit(writes(1, far, "k")))),
@@ -292,6 +291,23 @@ fn what_nobody_can_have_meant_is_dropped() {
         group.tells(0, Message::Operation(finalize));
         assert!(!group.replicas[0].0.operations().record().get(&id(1)).unwrap().state.is_final());
     }
+}
+
+/// By its name a commit is told to whoever has it prepared, and is kept as a whole; others do as if they had not heard of it.
+#[test]
+fn a_commit_that_is_told_by_its_name_is_what_is_prepared() {
+    let mut group = Group::of(3);
+    let (prepared, another) = (writes(1, 10, "k"), writes(1, 20, "k"));
+    group.proposes(0, 1, &prepared);
+    for name in [another.name(), writes(2, 10, "k").name()] {
+        group.tells(0, Message::Operation(Said::Tell { id: id(7), op: Fact::Ended(End::Commit(name)) }));
+        assert_eq!(group.replicas[0].0.operations().record().len(), 1, "only what was proposed");
+    }
+    let told = Said::Tell { id: id(7), op: Fact::Ended(End::Commit(prepared.name())) };
+    (0..2).for_each(|at| group.tells(at, Message::Operation(told.clone())));
+    let known = group.replicas[0].0.operations().record().get(&id(7)).map(|entry| entry.op.clone());
+    assert_eq!(known, Some(Op::Inconsistent(Fact::Ended(End::Commit(prepared)))));
+    assert!(group.replicas[1].0.operations().record().is_empty());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
-    Answer, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing, recover,
+    Answer, Common, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing, recover,
 };
 use meridian_txn::{Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, SchemaVersion, Transaction};
 use std::collections::BTreeMap;
@@ -134,7 +134,7 @@ impl Site for Here {
         unreachable!("nobody reads a snapshot here")
     }
 
-    async fn ask(&self, shard: ShardId, question: Question, _: u64) -> Option<Answer> {
+    async fn ask(&self, shard: ShardId, question: Question, _: u64) -> Option<Common> {
         let held = {
             let mut shards = self.shards.lock().unwrap();
             let place = shards.held.iter().position(|(node, of, _)| (*node, *of) == (self.node, shard));
@@ -145,7 +145,7 @@ impl Site for Here {
         }
         let now = self.now();
         let participant = &mut self.shards.lock().unwrap().participants[shard.0 as usize];
-        Some(match question {
+        let answer = match question {
             Question::Prepare(proposal) => Answer::Vote(participant.prepare(now, &proposal)),
             Question::Resolve { transaction, .. } => {
                 let standing = participant.resolve(transaction);
@@ -157,7 +157,8 @@ impl Site for Here {
                 }
                 Answer::Stands(standing)
             }
-        })
+        };
+        Some(Common { answer, by_all: false })
     }
 
     fn tell(&self, shard: ShardId, end: End) {
@@ -301,7 +302,7 @@ fn an_end_that_somebody_has_recorded_is_kept() {
         let proposal = shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
         let (who, at) = (proposal.transaction, proposal.at);
         let mut its_part = proposal.clone();
-        its_part.writes[0].key = Key::from("b");
+        Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
         let now = other.site().now();
         shards.lock().unwrap().participants[1].prepare(now, &its_part);
         let end = if commits_it { End::Commit(proposal) } else { End::Abort { transaction: who, at } };
@@ -340,7 +341,7 @@ fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
     assert_eq!(poll(&mut commit), None);
     let proposal = shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
     let mut its_part = proposal.clone();
-    its_part.writes[0].key = Key::from("b");
+    Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
     let now = other.site().now();
     shards.lock().unwrap().participants[1].prepare(now, &its_part);
     drop((commit, of_b)); // It is gone before it has heard of the second yes.

@@ -5,7 +5,8 @@ use meridian_machine::ShardId;
 use meridian_machine::planted::{Rule, plant};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{End, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide};
+use meridian_txn::tapir::{End, Footprint, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide};
+use std::sync::Arc;
 
 fn at(nanos: u64) -> Timestamp {
     Timestamp { nanos, logical: 0, issuer: 1 }
@@ -26,7 +27,14 @@ fn who(number: u64) -> TransactionId {
 /// A transaction that has read this, and writes these keys.
 fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Proposal {
     let writes = writes.iter().map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) }).collect();
-    Proposal { transaction: who(number), attempt: 0, at: at(nanos), reads, writes, participants: vec![ShardId(0)] }
+    let footprint = Arc::new(Footprint { reads, writes, participants: vec![ShardId(0)] });
+    Proposal { transaction: who(number), attempt: 0, at: at(nanos), footprint }
+}
+
+/// The same, as others take part.
+fn of(participants: Vec<ShardId>, proposal: Proposal) -> Proposal {
+    let footprint = Arc::new(Footprint { participants, ..proposal.footprint.as_ref().clone() });
+    Proposal { footprint, ..proposal }
 }
 
 fn again(before: &Proposal, nanos: u64) -> Proposal {
@@ -232,7 +240,7 @@ fn what_cannot_be_meant_is_refused() {
     let mut replica = Participant::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::prefix(b"a"));
     assert_eq!(replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])), Vote::Abort, "another shard's key");
     for participants in [vec![], vec![ShardId(1)], vec![ShardId(1), ShardId(0)], vec![ShardId(0), ShardId(0)]] {
-        let asks = Proposal { participants, ..proposal(1, 10, Vec::new(), &["a"]) };
+        let asks = of(participants, proposal(1, 10, Vec::new(), &["a"]));
         assert_eq!(replica.prepare(now(), &asks), Vote::Abort, "who takes part is said in order, once, and is asked");
         assert_eq!(replica.end(&End::Commit(asks)), None);
     }
@@ -264,7 +272,7 @@ fn nobody_is_said_yes_to_where_it_is_closed() {
 fn of_a_commit_of_several_shards_the_name_stays() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let alone = proposal(1, 10, Vec::new(), &["a"]);
-    let of_two = Proposal { participants: vec![ShardId(0), ShardId(1)], ..proposal(2, 10, Vec::new(), &["b"]) };
+    let of_two = of(vec![ShardId(0), ShardId(1)], proposal(2, 10, Vec::new(), &["b"]));
     commits(&mut replica, &alone);
     commits(&mut replica, &of_two);
     replica.settle(over(20));

@@ -18,7 +18,7 @@ use meridian_replication::inconsistent::OpId;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{self, Message, Wire};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site};
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -351,7 +351,7 @@ impl Site for Desk {
         tapir::look(self, shard, range, at, how, until).await
     }
 
-    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
         tapir::invoke(self, shard, &question, until).await
     }
 

@@ -11,7 +11,7 @@ use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange, StoreError};
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::tapir::{Message, Wire, invoke, look, read, tell};
-use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site, recover};
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, recover};
 use meridian_txn::{Failure, TransactionId};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
@@ -295,7 +295,7 @@ impl Site for Desk {
         look(self, shard, range, at, how, until).await
     }
 
-    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
         invoke(self, shard, &question, until).await
     }
 

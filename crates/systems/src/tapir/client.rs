@@ -9,7 +9,7 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Answer, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
+use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
 use std::collections::BTreeMap;
 use std::pin::pin;
 
@@ -70,7 +70,7 @@ pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answ
 }
 
 /// Asks a shard, until there is a result that survives whatever happens, or the boot clock reaches `until`.
-pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, until: u64) -> Option<Answer> {
+pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, until: u64) -> Option<Common> {
     let replicas = wire.replicas(shard);
     let enough = Unordered::of(replicas.len())?;
     let (node, incarnation) = wire.here();
@@ -123,6 +123,7 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
                 }
                 _ => {}
             }
+            let by_all = heard.fast().is_some();
             if let Some(result) = heard.settled().or(heard.fast()) {
                 if *result == Answer::Stands(Standing::Open) {
                     let view = heard.view();
@@ -130,7 +131,7 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
                         .iter()
                         .for_each(|node| wire.tell((shard, *node), Message::Operation(Said::Renew { view })));
                 }
-                return Some(result.clone());
+                return Some(Common { answer: result.clone(), by_all });
             }
             if tells.is_none() && heard.is_slow() && heard.answers().is_some() {
                 decides = true;

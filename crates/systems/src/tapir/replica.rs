@@ -251,7 +251,7 @@ impl Replica {
                 false
             }
             // How transactions end anybody tells; the rest a replica says to itself, and nobody proposes facts.
-            Said::Tell { op: Fact::Ended(End::Commit(proposal)), .. } => near(proposal.at) && !proposal.is_name(),
+            Said::Tell { op: Fact::Ended(End::Commit(proposal)), .. } => near(proposal.at),
             Said::Tell { op: Fact::Ended(End::Abort { at, .. }), .. } => near(*at),
             Said::Tell { op: Fact::Served(_) | Fact::Over(_), .. } | Said::Propose { op: Op::Inconsistent(_), .. } => {
                 false
@@ -272,6 +272,20 @@ impl Replica {
                 }
             }
             _ => true,
+        }
+    }
+
+    /// A commit that is told by its name is what is prepared under that. If nothing is, it is as if it had not been heard of.
+    fn in_full(&self, said: Said<Fact, Question, Answer>) -> Option<Said<Fact, Question, Answer>> {
+        match said {
+            Said::Tell { id, op: Fact::Ended(End::Commit(name)) } if name.is_name() => {
+                let prepared = self.operations.application().participant().prepared_as(&name);
+                if prepared.is_none() {
+                    sometimes!("a commit is told by a name that is not known");
+                }
+                prepared.map(|proposal| Said::Tell { id, op: Fact::Ended(End::Commit(proposal.clone())) })
+            }
+            said => Some(said),
         }
     }
 
@@ -355,6 +369,7 @@ impl Machine for Replica {
         match message {
             Message::Operation(said) if !self.may_be_meant(now, &said) => sometimes!("nobody can have meant that"),
             Message::Operation(said) => {
+                let Some(said) = self.in_full(said) else { return };
                 self.watch(now, out);
                 self.operate(out, |operations, out| operations.on_message(now, from, said, out));
             }

@@ -8,7 +8,7 @@ use meridian_mvcc::{Chunk, Key as Name, KeyRange, Value, Write};
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::tapir::{Message, Page, Wire, invoke, look, tell};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Answer, End, Found, Looked, Question, Site};
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -302,7 +302,7 @@ impl Site for Desk {
         look(self, shard, range, at, how, until).await
     }
 
-    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Answer> {
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
         invoke(self, shard, &question, until).await
     }
 

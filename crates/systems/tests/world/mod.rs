@@ -790,13 +790,13 @@ impl World {
 
     fn has_read_what_stood(&self, committed: &BTreeMap<Timestamp, Vec<Proposal>>) -> Result<(), String> {
         let mut versions: BTreeMap<&Key, BTreeSet<Timestamp>> = BTreeMap::new();
-        for Proposal { at, writes, .. } in committed.values().flatten() {
-            for write in writes {
+        for Proposal { at, footprint, .. } in committed.values().flatten() {
+            for write in &footprint.writes {
                 versions.entry(&write.key).or_default().insert(*at);
             }
         }
-        for Proposal { transaction, at, reads, .. } in committed.values().flatten() {
-            for seen in reads {
+        for Proposal { transaction, at, footprint, .. } in committed.values().flatten() {
+            for seen in &footprint.reads {
                 for (key, all) in versions.iter().filter(|(key, _)| seen.range.contains(key)) {
                     let stood = all.range(..*at).next_back().copied().filter(|version| *version > seen.through);
                     let saw = seen.of(key);
@@ -814,8 +814,8 @@ impl World {
     /// Sessions were told what is so, have read values that stood, and real time is kept where that was promised.
     fn was_told_so(&mut self, committed: &BTreeMap<Timestamp, Vec<Proposal>>) -> Result<(), String> {
         let mut values: BTreeMap<&Key, BTreeMap<Timestamp, &Option<Value>>> = BTreeMap::new();
-        for Proposal { at, writes, .. } in committed.values().flatten() {
-            for write in writes {
+        for Proposal { at, footprint, .. } in committed.values().flatten() {
+            for write in &footprint.writes {
                 values.entry(&write.key).or_default().insert(*at, &write.value);
             }
         }

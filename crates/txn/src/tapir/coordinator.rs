@@ -14,7 +14,7 @@
 use super::schemas::{self, Planned};
 use super::snapshot::Snapshot;
 use super::time;
-use super::{Answer, End, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
+use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
 use crate::buffer::rest_of;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
@@ -244,9 +244,11 @@ impl<S: Site> Session<S> {
                 transaction: self.transaction,
                 attempt: 0,
                 at: Timestamp::ZERO,
-                reads: seen.remove(shard).unwrap_or_default(),
-                writes: writes.remove(shard).unwrap_or_default(),
-                participants: participants.clone(),
+                footprint: Arc::new(Footprint {
+                    reads: seen.remove(shard).unwrap_or_default(),
+                    writes: writes.remove(shard).unwrap_or_default(),
+                    participants: participants.clone(),
+                }),
             });
         }
         let began_ns = self.boot_ns();
@@ -267,10 +269,14 @@ impl<S: Site> Session<S> {
                 .iter()
                 .zip(&proposals)
                 .map(|(shard, proposal)| self.site.ask(*shard, Question::Prepare(proposal.clone()), until));
-            let votes: Vec<Option<Vote>> = join_all(asked).await.into_iter().map(vote).collect();
+            let answers: Vec<Option<Common>> = join_all(asked).await;
+            let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();
             let said = |vote: Vote| votes.contains(&Some(vote));
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
-                return self.commit_at(at, &participants, proposals).await;
+                let by_all = answers.iter().map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
+                let told = proposals.iter().zip(by_all);
+                let told = told.map(|(proposal, by_all)| if by_all { proposal.name() } else { proposal.clone() });
+                return self.commit_at(at, &participants, told.collect()).await;
             }
             if said(Vote::Abort) {
                 return self.abort(at, &participants, Conflict::Overwritten);
@@ -321,11 +327,11 @@ impl<S: Site> Session<S> {
     }
 }
 
-fn vote(answer: Option<Answer>) -> Option<Vote> {
-    match answer? {
+fn vote(answer: &Option<Common>) -> Option<Vote> {
+    match &answer.as_ref()?.answer {
         // Its shard does not know any more: so late nobody hears from others what they said before.
         Answer::Vote(Vote::Late) => None,
-        Answer::Vote(vote) => Some(vote),
+        Answer::Vote(vote) => Some(*vote),
         Answer::Stands(_) => None,
     }
 }

@@ -52,6 +52,8 @@ mod time;
 
 pub use coordinator::Gateway;
 pub use participant::{Installed, Participant};
-pub use proposal::{Answer, End, Fact, Guarantee, Past, Proposal, Question, Seen, Standing, Vote, decide, stands};
+pub use proposal::{
+    Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Seen, Standing, Vote, decide, stands,
+};
 pub use recovery::recover;
-pub use site::{Found, Looked, Site};
+pub use site::{Common, Found, Looked, Site};

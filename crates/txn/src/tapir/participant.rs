@@ -96,6 +96,12 @@ impl Participant {
         self.prepared.iter()
     }
 
+    /// The attempt of this name, if it is prepared here.
+    pub fn prepared_as(&self, name: &Proposal) -> Option<&Proposal> {
+        let held = self.prepared.of(name.transaction).map(|held| &held.proposal);
+        held.filter(|proposal| (proposal.attempt, proposal.at) == (name.attempt, name.at))
+    }
+
     /// The newest attempt of a transaction that was looked at here, and what was said of it.
     pub fn newest(&self, transaction: TransactionId) -> Option<(u32, Vote)> {
         self.known.get(&transaction).map(|known| known.newest)

@@ -129,12 +129,13 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Seen;
+    use super::super::{Footprint, Seen};
     use super::*;
     use meridian_clock::Timestamp;
     use meridian_machine::ShardId;
     use meridian_mvcc::Write;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     fn key(number: u8) -> Key {
         Key::from(&[number][..])
@@ -151,14 +152,10 @@ mod tests {
             many => KeyRange { start: key(*first), end: Some(key(first + many)) },
         };
         let seen = |read| Seen { range: range(read), versions: Vec::new(), through: Timestamp::ZERO };
-        Proposal {
-            transaction: who(number),
-            attempt: 0,
-            at: Timestamp::ZERO,
-            reads: reads.iter().map(seen).collect(),
-            writes: writes.iter().map(|number| Write { key: key(*number), value: None }).collect(),
-            participants: vec![ShardId(0)],
-        }
+        let reads = reads.iter().map(seen).collect();
+        let writes = writes.iter().map(|number| Write { key: key(*number), value: None }).collect();
+        let footprint = Arc::new(Footprint { reads, writes, participants: vec![ShardId(0)] });
+        Proposal { transaction: who(number), attempt: 0, at: Timestamp::ZERO, footprint }
     }
 
     fn may_meet(new: &Proposal, old: &Proposal) -> bool {

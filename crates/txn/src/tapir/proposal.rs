@@ -5,6 +5,8 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Write};
 use minicbor::{Decode, Encode};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// What a database promises of the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -52,21 +54,59 @@ pub struct Proposal {
     /// The timestamp.
     #[n(2)]
     pub at: Timestamp,
+    /// The same for every attempt.
+    #[cbor(n(3), with = "shared")]
+    pub footprint: Arc<Footprint>,
+}
+
+/// What a transaction has read and writes in a shard.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Footprint {
     /// What it has read here.
-    #[n(3)]
+    #[n(0)]
     pub reads: Vec<Seen>,
     /// What it writes here, by key, each once.
-    #[n(4)]
+    #[n(1)]
     pub writes: Vec<Write>,
     /// Every shard that takes part, this one included: whoever recovers it asks them.
-    #[n(5)]
+    #[n(2)]
     pub participants: Vec<ShardId>,
 }
 
+/// A footprint is in many hands, and in one place.
+mod shared {
+    use super::Footprint;
+    use minicbor::decode::Error;
+    use minicbor::encode::{Error as Unwritten, Write};
+    use minicbor::{Decode, Decoder, Encode, Encoder};
+    use std::sync::Arc;
+
+    pub fn encode<C, W: Write>(
+        footprint: &Arc<Footprint>,
+        encoder: &mut Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), Unwritten<W::Error>> {
+        footprint.as_ref().encode(encoder, context)
+    }
+
+    pub fn decode<'b, C>(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Arc<Footprint>, Error> {
+        Footprint::decode(decoder, context).map(Arc::new)
+    }
+}
+
+impl Deref for Proposal {
+    type Target = Footprint;
+
+    fn deref(&self) -> &Footprint {
+        &self.footprint
+    }
+}
+
 impl Proposal {
-    /// What is left of a commit that all replicas of a shard have for good: that it committed, and when. Other shards may still ask.
+    /// Which it is, without what it has read and writes: so it is told to replicas that have it prepared; and it is what is left of a commit that all replicas of a shard have for good, as other shards may still ask.
     pub fn name(&self) -> Proposal {
-        Proposal { reads: Vec::new(), writes: Vec::new(), participants: self.participants.clone(), ..*self }
+        let participants = self.participants.clone();
+        Proposal { footprint: Arc::new(Footprint { reads: Vec::new(), writes: Vec::new(), participants }), ..*self }
     }
 
     /// What its keys and values take.
@@ -154,7 +194,7 @@ pub enum Vote {
     Late,
 }
 
-/// What became of a transaction. A commit says everything anew: a replica need not have heard of the proposal.
+/// What became of a transaction. A commit says everything anew, as a replica need not have heard of the proposal; where all of them have, it is told by its [name](Proposal::name).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum End {
     /// It committed as it was proposed.

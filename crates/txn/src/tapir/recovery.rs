@@ -97,7 +97,7 @@ async fn resolve<S: Site>(
     until: u64,
 ) -> Option<Standing> {
     while site.now().boot_ns < until && !site.is_closed() {
-        match site.ask(shard, Question::Resolve { transaction, through }, until).await {
+        match site.ask(shard, Question::Resolve { transaction, through }, until).await.map(|common| common.answer) {
             Some(Answer::Stands(standing)) if standing != Standing::Open => return Some(standing),
             _ => {}
         }

@@ -24,6 +24,15 @@ pub struct Looked {
     pub newest: Timestamp,
 }
 
+/// What the replicas of a shard answer together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// It.
+    pub answer: Answer,
+    /// Each of them has said so, and has the question.
+    pub by_all: bool,
+}
+
 /// A node, as the coordinators on it see it.
 pub trait Site: Send + Sync + 'static {
     /// The time now.
@@ -66,8 +75,8 @@ pub trait Site: Send + Sync + 'static {
     ) -> impl Future<Output = Option<Result<Looked, Failure>>> + Send;
     /// Asks a shard's replicas, and waits for their common answer until the boot clock reaches `until`. `None`, if there is none by then: it may come to be any. Where the
     /// answer is that something is [open](super::Standing::Open) in their view, they are asked to begin another.
-    fn ask(&self, shard: ShardId, question: Question, until: u64) -> impl Future<Output = Option<Answer>> + Send;
-    /// Tells all of them how a transaction ended. Whoever does not hear it finds out.
+    fn ask(&self, shard: ShardId, question: Question, until: u64) -> impl Future<Output = Option<Common>> + Send;
+    /// Tells all of them how a transaction ended; a commit by its [name](super::Proposal::name), if each of them has said yes to it. Whoever does not hear it finds out.
     fn tell(&self, shard: ShardId, end: End);
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
