@@ -105,6 +105,10 @@ pub enum Rule {
     ForgetsBeforeStored,
     /// What is other than in another view is taken up, or merged, by who was not in that.
     BaseUnchecked,
+    /// Answers of an epoch count for who asks the replicas of another one.
+    EpochUnchecked,
+    /// Who takes over begins with what one of the former replicas has.
+    FormerNotAsked,
     /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
@@ -211,13 +215,15 @@ impl Rule {
 
     /// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`, `views.rs`); `OlderViewsNotCounted` a schedule of TAPIR's
     /// holds (`systems/tests/schedules.rs`).
-    pub const OF_RECORDS: [Rule; 7] = [
+    pub const OF_RECORDS: [Rule; 9] = [
         Rule::RepliesBeforeDurable,
         Rule::ViewNotKept,
         Rule::FastQuorumTooSmall,
         Rule::DecidesFromOne,
         Rule::ForgetsWhatOneLacks,
         Rule::BaseUnchecked,
+        Rule::FormerNotAsked,
+        Rule::EpochUnchecked,
         Rule::OlderViewsMerged,
     ];
 

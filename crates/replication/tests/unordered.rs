@@ -10,9 +10,8 @@ use meridian_machine::planted::plant;
 use meridian_machine::{
     Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
 };
-use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
-    Config, Entry, Invocation, Kept, Message, Op, OpId, Replica, State, Timer, View,
+    Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer, View,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -60,6 +59,12 @@ enum Event {
     Lose {
         replica: usize,
     },
+    /// Others take over.
+    Reconfigure,
+    /// It hears who the replicas are.
+    Hears {
+        replica: usize,
+    },
 }
 
 #[derive(Default)]
@@ -86,6 +91,8 @@ struct Client {
     number: u64,
     doing: Doing,
     id: OpId,
+    /// Whom it takes for the replicas.
+    members: Members,
     heard: Invocation<bool>,
     /// What was decided is being told.
     tells: Option<bool>,
@@ -100,6 +107,9 @@ struct World {
     rng: ChaCha8Rng,
     events: BTreeMap<(u64, u64), Event>,
     counter: u64,
+    /// Who the replicas are, as was decided last, and who they were at first.
+    members: Members,
+    first: BTreeSet<NodeId>,
     homes: Vec<Home>,
     clients: Vec<Client>,
     /// How many there are; with few, clients meet often.
@@ -118,6 +128,10 @@ struct World {
 
 fn node(at: usize) -> NodeId {
     NodeId(at as u32 + 1)
+}
+
+fn asked(members: &Members) -> Invocation<bool> {
+    Invocation::new(members.epoch, members.enough().expect("their number is odd"))
 }
 
 fn of_client(at: usize) -> Address {
@@ -140,6 +154,8 @@ impl World {
             rng,
             events: BTreeMap::new(),
             counter: 0,
+            members: Members::first((0..replicas).map(node).collect()),
+            first: (0..replicas).map(node).collect(),
             homes: (0..replicas).map(|_| Home::default()).collect(),
             clients: Vec::new(),
             locks,
@@ -154,12 +170,14 @@ impl World {
         (0..replicas).for_each(|at| world.boot(at));
         for at in 0..world.rng.random_range(3..7) {
             let id = OpId { node: 100 + at as u32, incarnation: 1, number: 0 };
-            let heard = Invocation::new(Unordered::of(replicas).unwrap());
+            let members = world.members.clone();
+            let heard = asked(&members);
             let doing = Doing::Locks { name: 0 };
             world.clients.push(Client {
                 number: 0,
                 doing,
                 id,
+                members,
                 heard,
                 tells: None,
                 turn: 0,
@@ -176,6 +194,12 @@ impl World {
         if world.rng.random_bool(0.2) {
             let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
             world.push_at(at, Event::Lose { replica });
+        }
+        if world.rng.random_bool(0.4) {
+            for _ in 0..world.rng.random_range(1..4) {
+                let at = world.rng.random_range(0..FAULTS_END);
+                world.push_at(at, Event::Reconfigure);
+            }
         }
         for _ in 0..world.rng.random_range(0..12) {
             let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
@@ -206,11 +230,11 @@ impl World {
     }
 
     fn boot(&mut self, at: usize) {
-        let replicas = (0..self.homes.len()).map(node).collect();
+        let members = self.members.clone();
         let (database, shard) = (DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
         let config =
-            Config { me: node(at), replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: 3 };
+            Config { me: node(at), members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: 3 };
         let (now, ended) = (self.reading(), self.ended_below());
         let home = &mut self.homes[at];
         (home.out, home.timers, home.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
@@ -218,7 +242,7 @@ impl World {
         let kept = home.disk.clone();
         let locks = Locks { ended_below: ended, ..Locks::default() };
         home.replica = Replica::new(config, locks, kept, now, &mut home.out);
-        assert!(home.replica.is_some(), "the number is odd");
+        home.lost |= home.replica.is_none(); // Others have taken over long ago.
         self.perform(at);
     }
 
@@ -264,7 +288,7 @@ impl World {
     /// A view begins with the same record at whoever it begins. It has begun when that is on disk: nobody has heard of it before.
     fn look_at(&mut self, at: usize) {
         let Home { replica: Some(replica), writing, .. } = &self.homes[at] else { return };
-        if replica.is_between_views() || replica.view() == View(0) || !writing.is_empty() {
+        if replica.is_between_views() || replica.view() == View::default() || !writing.is_empty() {
             return;
         }
         let view = replica.view();
@@ -290,12 +314,12 @@ impl World {
     }
 
     fn ask_all(&mut self, client: usize) {
-        let Client { id, doing, heard, tells, .. } = &self.clients[client];
+        let Client { id, doing, heard, tells, members, .. } = &self.clients[client];
         let op = match doing {
             Doing::Locks { name } => Op::Consensus(Lock(*name)),
             Doing::Unlocks { lock } => Op::Inconsistent(Unlock(*lock)),
         };
-        let all: Vec<NodeId> = (0..self.homes.len()).map(node).collect();
+        let all: Vec<NodeId> = members.replicas.iter().copied().collect();
         let asked = if tells.is_some() { all.clone() } else { heard.lacks(&all) };
         let (id, tells, newest, decided) = (*id, *tells, heard.view(), heard.decided().unwrap_or_default());
         for to in asked {
@@ -311,13 +335,12 @@ impl World {
     }
 
     fn begin(&mut self, at: usize, doing: Doing) {
-        let replicas = self.homes.len();
         let (now, client) = (self.now, &mut self.clients[at]);
         client.number += 1;
         client.turn += 1;
         client.id = OpId { number: client.number, ..client.id };
         (client.doing, client.tells, client.began) = (doing, None, now);
-        client.heard = Invocation::new(Unordered::of(replicas).unwrap());
+        client.heard = asked(&client.members);
         self.ask_all(at);
     }
 
@@ -352,7 +375,8 @@ impl World {
                     && let Some(answers) = client.heard.answers()
                 {
                     let granted = answers.iter().filter(|granted| ***granted).count();
-                    let decided = granted * 2 > answers.len() && granted >= answers.len().min(self.homes.len() / 2 + 1);
+                    let enough = client.members.replicas.len() / 2 + 1;
+                    let decided = granted * 2 > answers.len() && granted >= answers.len().min(enough);
                     client.tells = Some(*client.heard.decide(decided));
                     client.turn += 1;
                     self.ask_all(at);
@@ -362,8 +386,8 @@ impl World {
     }
 
     fn tell_all(&mut self, at: usize, id: OpId, result: Option<bool>) {
-        for to in 0..self.homes.len() {
-            let to = Address::replica(node(to), DatabaseId(1), ShardId(0));
+        for to in self.clients[at].members.replicas.clone() {
+            let to = Address::replica(to, DatabaseId(1), ShardId(0));
             let heard = &self.clients[at].heard;
             let (newest, decided) = (heard.view(), heard.decided().unwrap_or_default());
             self.send(of_client(at), to, Message::Finalize { id, result, newest, decided });
@@ -448,6 +472,12 @@ impl World {
             }
             Event::Client { client, turn } => {
                 if self.clients[client].turn == turn && !self.clients[client].dead {
+                    let stale = self.clients[client].members != self.members;
+                    if stale && self.rng.random_bool(0.5) {
+                        let client = &mut self.clients[client];
+                        client.members = self.members.clone();
+                        (client.heard, client.tells) = (asked(&client.members), None);
+                    }
                     self.consider(client, true);
                     if self.clients[client].turn == turn {
                         self.ask_all(client);
@@ -466,6 +496,11 @@ impl World {
                     self.boot(at);
                 }
             }
+            Event::Reconfigure => self.reconfigure(),
+            Event::Hears { replica } => {
+                let members = self.members.clone();
+                self.step(replica, |replica, now, out| replica.reconfigure(now, members, out));
+            }
             Event::ChangeView { replica } => {
                 let ended = self.ended_below();
                 for at in 0..self.homes.len() {
@@ -473,6 +508,40 @@ impl World {
                 }
                 self.step(replica, |replica, now, out| replica.change_view(now, out));
             }
+        }
+    }
+
+    /// One of the replicas is replaced, or two come or go; not before those who took over last have begun.
+    fn reconfigure(&mut self) {
+        let Members { epoch, mut replicas, .. } = self.members.clone();
+        let began = |home: &&Home| {
+            home.writing.is_empty() && home.replica.as_ref().is_some_and(|replica| replica.began().epoch == epoch)
+        };
+        let homes = replicas.iter().map(|node| &self.homes[node.0 as usize - 1]);
+        if homes.filter(began).count() <= replicas.len() / 2 {
+            return;
+        }
+        let (goes, comes) = match self.rng.random_range(0..4) {
+            0 if replicas.len() == 3 => (0, 2),
+            0 => (2, 0),
+            _ => (1, 1),
+        };
+        for _ in 0..goes {
+            let at = self.rng.random_range(0..replicas.len());
+            let gone = *replicas.iter().nth(at).expect("below their number");
+            replicas.remove(&gone);
+        }
+        for _ in 0..comes {
+            self.homes.push(Home::default());
+            replicas.insert(node(self.homes.len() - 1));
+        }
+        self.members = self.members.then(replicas);
+        for replica in 0..self.homes.len() {
+            if self.homes[replica].life == 0 {
+                self.boot(replica);
+            }
+            let after = self.rng.random_range(0..100 * MS);
+            self.push(after, Event::Hears { replica });
         }
     }
 
@@ -501,16 +570,19 @@ impl World {
         if let Some(client) = self.clients.iter().find(|client| !client.dead) {
             return Err(format!("{} was not answered", client.id));
         }
-        let first = self.homes.iter().position(|home| home.replica.is_some()).expect("a majority is there");
+        let replicas = self.members.replicas.clone();
+        let is_one = |at: usize| replicas.contains(&node(at)) && self.homes[at].replica.is_some();
+        let first = (0..self.homes.len()).find(|at| is_one(*at)).expect("a majority is there");
         self.step(first, |replica, now, out| replica.change_view(now, out));
         self.until(END + 2_000 * MS)?;
-        let there = || self.homes.iter().filter_map(|home| home.replica.as_ref().map(|replica| (home, replica)));
-        let views: Vec<View> = there().map(|(_, replica)| replica.view()).collect();
+        let homes = || self.homes.iter().enumerate().filter(|(at, _)| replicas.contains(&node(*at)));
+        let there = || homes().filter_map(|(at, home)| home.replica.as_ref().map(|replica| (at, home, replica)));
+        let views: Vec<View> = there().map(|(.., replica)| replica.view()).collect();
         if views.iter().any(|view| *view != views[0]) {
             return Err(format!("the views differ in the end: {views:?}"));
         }
         let ended = self.ended_below();
-        for (home, replica) in there() {
+        for (at, home, replica) in there() {
             for (id, (_, result)) in &self.told {
                 let state = replica.record().get(id).map(|entry| &entry.state);
                 // Of what is forgotten a late word may begin again, and is refused then, whatever it was.
@@ -520,7 +592,9 @@ impl World {
                     return Err(format!("a client was told {result:?} of {id}, and in the end it is {state:?}"));
                 }
             }
-            if let Some(lock) = self.given_back.iter().find(|lock| !home.unlocked.contains(lock)) {
+            // Those who took over have not been told what was forgotten before.
+            let told = self.given_back.iter().filter(|_| self.first.contains(&node(at)));
+            if let Some(lock) = told.into_iter().find(|lock| !home.unlocked.contains(lock)) {
                 return Err(format!("{lock} was given back, and one replica has never heard of it"));
             }
         }

@@ -9,11 +9,10 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{
     Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
 };
-use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
-    ChangesOf, Config, Entry, Invocation, Kept, Message, Op, OpId, Replica, State, Timer, View,
+    ChangesOf, Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer, View,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -38,12 +37,16 @@ struct Home {
 struct Client {
     number: u64,
     op: Op<Unlock, Lock>,
+    /// Whom it asks: the replicas when it began.
+    members: Members,
     heard: Invocation<bool>,
 }
 
 #[derive(Default)]
 struct World {
     now: u64,
+    /// As they were decided on last.
+    members: Option<Members>,
     homes: Vec<Home>,
     clients: BTreeMap<u32, Client>,
     wire: VecDeque<(Address, Address, Said)>,
@@ -159,11 +162,11 @@ impl World {
     }
 
     fn boot(&mut self, at: usize) {
-        let replicas = (1..=self.homes.len() as u32).map(NodeId).collect();
+        let members = self.members.clone().expect("they were named");
         let (me, database, shard) = (NodeId(at as u32 + 1), DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
         let config =
-            Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: usize::MAX };
+            Config { me, members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: usize::MAX };
         let now = self.reading();
         let home = &mut self.homes[at];
         (home.out, home.timers, home.writing, home.held) = (Outbox::new(), BTreeMap::new(), Vec::new(), false);
@@ -258,11 +261,11 @@ impl World {
 
     fn ask(&mut self, number: u32, op: Op<Unlock, Lock>) {
         let before = self.clients.get(&number).map_or(0, |client| client.number);
-        let enough = Unordered::of(self.homes.len()).expect("their number is odd");
-        let asks = Client { number: before + 1, op: op.clone(), heard: Invocation::new(enough) };
-        self.clients.insert(number, asks);
+        let members = self.members.clone().expect("they were named");
+        let heard = Invocation::new(members.epoch, members.enough().expect("their number is odd"));
+        self.clients.insert(number, Client { number: before + 1, op: op.clone(), members, heard });
         let id = OpId { node: 100 + number, incarnation: 1, number: before + 1 };
-        for to in 0..self.homes.len() {
+        for to in self.replicas() {
             let propose = Message::Propose { id, op: op.clone(), newest: View::default() };
             self.send(client(number), replica(to), propose);
         }
@@ -273,8 +276,31 @@ impl World {
         let result = result.map(|result| *asks.heard.decide(result));
         let id = OpId { node: 100 + number, incarnation: 1, number: asks.number };
         let (newest, decided) = (asks.heard.view(), asks.heard.decided().unwrap_or_default());
-        for to in 0..self.homes.len() {
+        for to in self.replicas() {
             self.send(client(number), replica(to), Message::Finalize { id, result, newest, decided });
+        }
+        Ok(())
+    }
+
+    fn replicas(&self) -> Vec<usize> {
+        let replicas = self.members.iter().flat_map(|members| &members.replicas);
+        replicas.map(|node| node.0 as usize - 1).collect()
+    }
+
+    /// These take over, as whoever is not cut off hears.
+    fn reconfigure(&mut self, replicas: BTreeSet<NodeId>) -> Result<(), String> {
+        let members = self.members.as_ref().ok_or("from whom?")?.then(replicas);
+        self.members = Some(members.clone());
+        for at in self.replicas() {
+            if at >= self.homes.len() {
+                self.homes.push(Home::default());
+                self.boot(self.homes.len() - 1);
+            }
+        }
+        for at in 0..self.homes.len() {
+            if !self.homes[at].cut && self.homes[at].replica.is_some() {
+                self.step(at, |replica, now, out| replica.reconfigure(now, members.clone(), out))?;
+            }
         }
         Ok(())
     }
@@ -291,7 +317,16 @@ impl World {
             ["replicas", many] => {
                 let many: usize = many.parse().map_err(|_| "how many?")?;
                 self.homes = (0..many).map(|_| Home::default()).collect();
+                self.members = Some(Members::first((1..=many as u32).map(NodeId).collect()));
                 (0..many).for_each(|at| self.boot(at));
+            }
+            ["members", named @ ..] => {
+                let named = named.iter().map(|word| number(word).map(NodeId)).collect::<Result<_, _>>()?;
+                self.reconfigure(named)?;
+            }
+            ["tell", "members", who] => {
+                let (at, members) = (node(who)?, self.members.clone().ok_or("of whom?")?);
+                self.step(at, |replica, now, out| replica.reconfigure(now, members, out))?;
             }
             ["lock", who, lock] => self.ask(number(who)?, Op::Consensus(Lock(lock.as_bytes()[0]))),
             ["unlock", who] => {
@@ -313,7 +348,7 @@ impl World {
             ["ask", who, "again"] => {
                 let number = number(who)?;
                 let asks = self.clients.get(&number).ok_or("it asks for nothing")?;
-                let all: Vec<NodeId> = (1..=count as u32).map(NodeId).collect();
+                let all: Vec<NodeId> = asks.members.replicas.iter().copied().collect();
                 let (id, op) = (OpId { node: 100 + number, incarnation: 1, number: asks.number }, asks.op.clone());
                 let newest = asks.heard.view();
                 for to in asks.heard.lacks(&all) {

@@ -10,7 +10,7 @@ use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, 
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
-    self, Config, Invocation, Message as Said, Op, OpId, Part, RecordOf, Timer, View,
+    self, Config, Invocation, Members, Message as Said, Op, OpId, Part, RecordOf, Timer, View,
 };
 use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
@@ -175,9 +175,9 @@ impl State {
     fn change(&mut self, without: Option<usize>) {
         self.changes += 1;
         let leaving: Vec<usize> = (0..REPLICAS).filter(|at| Some(*at) != without).collect();
-        let newest = leaving.iter().map(|at| self.replicas[*at].view().0).max().expect("two or three");
+        let newest = leaving.iter().map(|at| self.replicas[*at].view().number).max().expect("two or three");
         let led = |view: &View| leaving.iter().any(|at| node(*at) == self.replicas[0].leader_of(*view));
-        let view = (newest + 1..).map(View).find(led).expect("one of any three");
+        let view = (newest + 1..).map(View::of).find(led).expect("one of any three");
         let leader = self.replicas[0].leader_of(view).0 as usize - 1;
         let mut changes = Vec::new();
         for at in &leaving {
@@ -241,10 +241,11 @@ impl Model for Small {
 
     fn init_states(&self) -> Vec<State> {
         let replica = |at: usize| {
-            let (replicas, database, shard) = ((0..REPLICAS).map(node).collect(), DatabaseId(1), ShardId(0));
+            let (members, database, shard) =
+                (Members::first((0..REPLICAS).map(node).collect()), DatabaseId(1), ShardId(0));
             let config = Config {
                 me: node(at),
-                replicas,
+                members,
                 database,
                 shard,
                 repeat_ns: SLOW,
@@ -255,7 +256,7 @@ impl Model for Small {
             let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
             Replica::new(config, shard, Vec::new(), now(), &mut Outbox::new()).expect("one of three")
         };
-        let heard = Invocation::new(Unordered::of(REPLICAS).expect("three"));
+        let heard = Invocation::new(0, Unordered::of(REPLICAS).expect("three"));
         let client = Client { heard, decided: None, result: None, asked: [false; REPLICAS], told: [None; REPLICAS] };
         vec![State {
             replicas: (0..REPLICAS).map(replica).collect(),
@@ -305,7 +306,7 @@ impl Model for Small {
         match action {
             Action::Ask { op, replica } => {
                 state.clients[op].asked[replica] = true;
-                let message = Said::Propose { id: id(op), op: Op::Consensus(question(op)), newest: View(0) };
+                let message = Said::Propose { id: id(op), op: Op::Consensus(question(op)), newest: View::of(0) };
                 let said = state.says(replica, message);
                 state.hears(op, replica, said);
             }
@@ -319,7 +320,7 @@ impl Model for Small {
                 state.clients[op].told[replica] = Some(state.replicas[replica].view());
                 let result = state.clients[op].decided.clone();
                 let decided = state.clients[op].heard.decided().unwrap_or_default();
-                let said = state.says(replica, Said::Finalize { id: id(op), result, newest: View(0), decided });
+                let said = state.says(replica, Said::Finalize { id: id(op), result, newest: View::of(0), decided });
                 state.hears(op, replica, said);
             }
             Action::Conclude { op } => {

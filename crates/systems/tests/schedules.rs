@@ -4,7 +4,7 @@ use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
-use meridian_replication::inconsistent::{Config, Message as Said, Op, OpId, State, Timer as Waits, View};
+use meridian_replication::inconsistent::{Config, Members, Message as Said, Op, OpId, State, Timer as Waits, View};
 use meridian_systems::tapir::{Effect, Forgetting, Message, Replica, Shard, Timer};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::{Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote};
@@ -61,7 +61,7 @@ impl Group {
         let replica = |at: usize| {
             let config = Config {
                 me: node(at),
-                replicas: (0..replicas).map(node).collect(),
+                members: Members::first((0..replicas).map(node).collect()),
                 database: DatabaseId(1),
                 shard: ShardId(0),
                 repeat_ns: NOW,
@@ -128,7 +128,7 @@ impl Group {
 
     fn proposes(&mut self, to: usize, number: u64, proposal: &Proposal) {
         let op = Op::Consensus(Question::Prepare(proposal.clone()));
-        self.tells(to, Message::Operation(Said::Propose { id: id(number), op, newest: View(0) }));
+        self.tells(to, Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }));
     }
 
     /// Somebody leaves its view for one that it leads, and does not wait for who is not heard.
@@ -163,7 +163,7 @@ fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     group.heard = vec![true, false, true];
     group.begins_another_view(2);
     for replica in [0, 2] {
-        assert_eq!(group.replicas[replica].0.operations().began(), View(2));
+        assert_eq!(group.replicas[replica].0.operations().began(), View::of(2));
         assert!(matches!(group.vote(replica, 1), Some(Vote::Retry(above)) if above >= at(20)));
     }
 }
@@ -188,12 +188,12 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
         (0..3).for_each(|at| group.tells(at, Message::Operation(tells.clone())));
     }
     group.fires(0, Timer::Over);
-    assert_eq!(group.replicas[0].0.operations().view(), View(0), "it waits for who is first");
+    assert_eq!(group.replicas[0].0.operations().view(), View::of(0), "it waits for who is first");
     group.fires(1, Timer::Over);
     for round in 1..=2 {
         for at in 0..3 {
-            assert_eq!(group.replicas[at].0.operations().began(), View(round));
-            group.step(at, |replica, out| replica.stored(View(round), 0, out));
+            assert_eq!(group.replicas[at].0.operations().began(), View::of(round));
+            group.step(at, |replica, out| replica.stored(View::of(round), 0, out));
         }
         // What one has closed is forgotten with whatever view begins next.
         group.begins_another_view((round as usize + 1) % 3);
@@ -218,7 +218,7 @@ fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
     group.step(1, |replica, out| replica.close(now(), out));
     group.heard[1] = false;
     group.fires(1, Timer::Operations(Waits::Gather));
-    assert_eq!(group.replicas[1].0.operations().began(), View(1));
+    assert_eq!(group.replicas[1].0.operations().began(), View::of(1));
     group.heard[2] = true;
     group.fires(0, Timer::Operations(Waits::View));
     group.fires(2, Timer::Operations(Waits::Gather));
@@ -253,11 +253,11 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     [0, 2].into_iter().for_each(|at| group.proposes(at, 1, &early));
     group.step(1, |replica, out| replica.close(now(), out));
     assert!(matches!(group.vote(0, 1), Some(Vote::Retry(_))));
-    (0..3).for_each(|at| group.step(at, |replica, out| replica.stored(View(1), 0, out)));
+    (0..3).for_each(|at| group.step(at, |replica, out| replica.stored(View::of(1), 0, out)));
     group.step(0, |replica, out| replica.change_view(now(), out));
     assert_eq!(group.vote(0, 1), None);
     group.proposes(0, 1, &early);
-    let (result, view) = (Some(Answer::Vote(Vote::Ok)), View(0));
+    let (result, view) = (Some(Answer::Vote(Vote::Ok)), View::of(0));
     group.tells(0, Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }));
     assert_eq!(group.vote(0, 1), None);
 }
@@ -269,7 +269,7 @@ fn what_nobody_can_have_meant_is_dropped() {
     let transaction = TransactionId { node: 9, incarnation: 1, number: 1 };
     let far = NOW + 120_000_000_000;
     let tell = |op| Said::Tell { id: id(7), op };
-    let propose = |op| Said::Propose { id: id(7), op, newest: View(0) };
+    let propose = |op| Said::Propose { id: id(7), op, newest: View::of(0) };
     let name = writes(1, 10, "k").name();
     for said in [
         tell(Fact::Ended(End::Abort { transaction, at: at(far) })),
@@ -287,7 +287,7 @@ fn what_nobody_can_have_meant_is_dropped() {
     }
     group.proposes(0, 1, &writes(1, 10, "k"));
     for result in [Some(Answer::Stands(Standing::Never)), None] {
-        let finalize = Said::Finalize { id: id(1), result, newest: View(0), decided: View(0) };
+        let finalize = Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
         group.tells(0, Message::Operation(finalize));
         assert!(!group.replicas[0].0.operations().record().get(&id(1)).unwrap().state.is_final());
     }
@@ -316,7 +316,7 @@ fn a_client_that_tells_two_results_stops_nobody() {
     for (replica, vote) in [Vote::Ok, Vote::Abort, Vote::Abort].into_iter().enumerate() {
         group.proposes(replica, 1, &writes(1, 10, "k"));
         let result = Some(Answer::Vote(vote));
-        let finalize = Said::Finalize { id: id(1), result, newest: View(0), decided: View(0) };
+        let finalize = Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
         group.tells(replica, Message::Operation(finalize));
     }
     group.begins_another_view(1);

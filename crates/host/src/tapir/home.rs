@@ -15,7 +15,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::{Config, View};
+use meridian_replication::inconsistent::{Config, Members, View};
 use meridian_store::Space;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard};
@@ -86,7 +86,7 @@ pub fn begin(
     }
     let config = Config {
         me,
-        replicas: desk.replicas().iter().copied().collect(),
+        members: Members::first(desk.replicas().iter().copied().collect()),
         database: desk.database(),
         shard: ShardId(key.shard),
         repeat_ns: REPEAT_NS,

@@ -1,13 +1,15 @@
 //! An operation as its client sees it: who has answered what, and whether that is enough.
 
 use super::{State, Unordered, View};
-use meridian_machine::NodeId;
 use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{NodeId, sometimes};
 use std::collections::BTreeMap;
 
 /// What was heard of one operation. Whoever holds it asks the replicas, again if need be, and tells them what comes of it.
 #[derive(Clone, Debug)]
 pub struct Invocation<R> {
+    /// Who is asked; another epoch has other replicas, and what they say does not count here.
+    epoch: u32,
     enough: Unordered,
     /// The newest word of each replica.
     answers: BTreeMap<NodeId, (View, State<R>)>,
@@ -16,13 +18,17 @@ pub struct Invocation<R> {
 }
 
 impl<R: Clone + Ord> Invocation<R> {
-    /// An operation that is about to be proposed.
-    pub fn new(enough: Unordered) -> Self {
-        Invocation { enough, answers: BTreeMap::new(), decided: None }
+    /// An operation that is about to be proposed to the replicas of an epoch, of which so many are enough.
+    pub fn new(epoch: u32, enough: Unordered) -> Self {
+        Invocation { epoch, enough, answers: BTreeMap::new(), decided: None }
     }
 
     /// A replica has answered. What it said in an earlier view does not count any more.
     pub fn on_reply(&mut self, from: NodeId, view: View, state: State<R>) {
+        if view.epoch != self.epoch && !broken(Rule::EpochUnchecked) {
+            sometimes!("a replica answers in another epoch than it was asked in");
+            return;
+        }
         let newer = |(known, before): &(View, State<R>)| view > *known || view == *known && !before.is_final();
         if self.answers.get(&from).is_none_or(newer) {
             self.answers.insert(from, (view, state));

@@ -26,11 +26,33 @@ impl fmt::Display for OpId {
 
 /// Between two view changes. Answers count together only when they were given in the same view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-pub struct View(#[n(0)] pub u64);
+pub struct View {
+    /// Whose replicas are in it.
+    #[n(0)]
+    pub epoch: u32,
+    /// Views of an epoch are counted.
+    #[n(1)]
+    pub number: u64,
+}
+
+impl View {
+    /// A view of the first epoch.
+    pub const fn of(number: u64) -> View {
+        View { epoch: 0, number }
+    }
+
+    /// The one after this.
+    pub const fn next(self) -> View {
+        View { number: self.number + 1, ..self }
+    }
+}
 
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.0)
+        match self.epoch {
+            0 => write!(f, "v{}", self.number),
+            epoch => write!(f, "e{epoch}.v{}", self.number),
+        }
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `invocation` | when has an operation succeeded, as its client sees it? |
 //! | `replica` | what does a replica answer? |
 //! | `ledger` | what does it have of operations, and what of it do the others have, too? |
+//! | `members` | who are the replicas, and how do others take over? |
 //! | `parts` | how does what one replica has get to another? |
 //! | `views` | how do replicas come to have the same record, and what do they forget? |
 //!
@@ -25,7 +26,8 @@
 //! 2. Answers of different views never count together (A.2-9).
 //! 3. A result that all replicas have answered, or that f + 1 have confirmed, is in every later view's record.
 //! 4. A view begins with one record, whoever asks: its leader merges once.
-//! 5. A disk that was lost is another replica: the members of a group are fixed here, and who comes back knows what it answered (A.2-7).
+//! 5. A disk that was lost is another replica: whoever comes back knows what it answered, or is no member of the epoch (A.2-7).
+//! 6. The replicas of an epoch never change. A view of a later one begins upon what f + 1 of the former replicas have left the epoch before with, or upon an earlier view of its own.
 //!
 //! Where it differs from the papers: what is answered is on disk first, and the fast quorum does not shrink for that (A.2-6); it grows to all replicas, as operations
 //! end by facts, which free some replicas before others ([`Unordered`] says why). Of records that are older than the newest view among them nothing is merged but facts; they count as
@@ -33,11 +35,10 @@
 //!
 //! Everybody who was in a view has the same record of it. So what is said in a view change is what came since, and what is new; whoever was away asks for the whole. A record may be of any size: replicas ask
 //! each other for it part by part.
-//!
-//! Not yet here: other members.
 
 mod invocation;
 mod ledger;
+mod members;
 mod messages;
 mod parts;
 mod replica;
@@ -46,6 +47,7 @@ mod views;
 pub use crate::quorum::Unordered;
 pub use invocation::Invocation;
 pub use ledger::Ledger;
+pub use members::Members;
 pub use messages::{Changes, Entry, Kept, Message, Op, OpId, Part, Record, State, View};
 pub use replica::{Config, Replica, Timer};
 

@@ -2,10 +2,10 @@
 
 use super::parts::Arriving;
 use super::views::Gathered;
-use super::{Application, Entry, Kept, Ledger, Message, Op, OpId, RecordOf, State, Unordered, View};
+use super::{Application, Entry, Kept, Ledger, Members, Message, Op, OpId, RecordOf, State, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Views go up one by one: nobody is so far ahead.
 const FARTHEST_AHEAD: u64 = 1 << 32;
@@ -15,8 +15,8 @@ const FARTHEST_AHEAD: u64 = 1 << 32;
 pub struct Config {
     /// Its node.
     pub me: NodeId,
-    /// Every replica's, this one's included.
-    pub replicas: BTreeSet<NodeId>,
+    /// Whose the replicas are, this one's included, as far as is known.
+    pub members: Members,
     /// The database.
     pub database: DatabaseId,
     /// The shard.
@@ -46,7 +46,6 @@ pub enum Timer {
 #[derive(Clone)]
 pub struct Replica<A: Application> {
     pub(super) config: Config,
-    pub(super) enough: Unordered,
     pub(super) application: A,
     pub(super) ledger: Ledger<A>,
     /// Nothing is answered in earlier ones.
@@ -97,18 +96,16 @@ impl<A: Application> Replica<A> {
         now: Reading,
         out: &mut Outbox<Self>,
     ) -> Option<Self> {
-        let enough = Unordered::of(config.replicas.len())?;
-        if !config.replicas.contains(&config.me) {
+        if config.members.enough().is_none() || !config.members.has(config.me) {
             return None;
         }
         let mut replica = Replica {
-            enough,
             application,
             ledger: Ledger::default(),
-            view: View(0),
-            began: View(0),
-            stored: View(0),
-            noted: (View(0), 0),
+            view: View::default(),
+            began: View::default(),
+            stored: View::default(),
+            noted: (View::default(), 0),
             gathered: Gathered::<A>::new(),
             arriving: BTreeMap::new(),
             beginning: None,
@@ -123,10 +120,13 @@ impl<A: Application> Replica<A> {
         replica.application.sync(now, &replica.finalized(), &mut effects);
         replica.answer_again(now, &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
-        if replica.is_between_views() {
+        let first = View { epoch: replica.config.members.epoch, number: 0 };
+        if replica.view < first {
+            replica.leave_for(now, first, out);
+        } else if replica.is_between_views() {
             replica.wait_for_view(now, out);
             replica.then(Then::Left(replica.view), out);
-        } else if replica.leader_of(replica.began) == replica.config.me && replica.began > View(0) {
+        } else if replica.leader_of(replica.began) == replica.config.me && replica.began > View::default() {
             replica.untold = replica.others();
             out.arm(Timer::Repeat, now.boot_ns);
         }
@@ -184,7 +184,7 @@ impl<A: Application> Replica<A> {
         }
         all.extend(self.is_between_views().then_some(Kept::Left { view: self.view }));
         let (view, position) = self.noted;
-        all.extend((view > View(0)).then_some(Kept::Stored { view, position }));
+        all.extend((view > View::default()).then_some(Kept::Stored { view, position }));
         Some(all)
     }
 
@@ -233,8 +233,26 @@ impl<A: Application> Replica<A> {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
+    /// The members of another epoch are decided on: these take over. Whoever is in it leaves for its first view.
+    pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
+        let is_later = members.epoch > self.config.members.epoch && members.enough().is_some();
+        if is_later && members.has(self.config.me) {
+            step!("replica: leaves for another epoch");
+            self.config.members = members;
+            self.leave_for(now, View { epoch: self.config.members.epoch, number: 0 }, out);
+        }
+    }
+
+    /// Who the replicas are, as far as is known here.
+    pub fn members(&self) -> &Members {
+        &self.config.members
+    }
+
+    /// Everybody else who has a say in the view that is to begin.
     pub(super) fn others(&self) -> Vec<NodeId> {
-        self.config.replicas.iter().copied().filter(|node| *node != self.config.me).collect()
+        let Members { epoch, replicas, former } = &self.config.members;
+        let former = former.iter().filter(|node| self.began.epoch < *epoch && !replicas.contains(node));
+        replicas.iter().chain(former).copied().filter(|node| *node != self.config.me).collect()
     }
 
     /// What is known of it to be the group's.
@@ -394,9 +412,14 @@ impl<A: Application> Machine for Replica<A> {
                     self.lead_view(now, out);
                 }
             }
-            _ if !self.config.replicas.contains(&from.node) || from.node == self.config.me => {}
+            _ if !self.config.members.has(from.node) || from.node == self.config.me => {}
             Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
-                if view.0 > self.view.0.saturating_add(FARTHEST_AHEAD) => {}
+                if view.epoch > self.config.members.epoch =>
+            {
+                sometimes!("somebody knows of a later epoch than a replica");
+            }
+            Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
+                if view.number > self.view.number.saturating_add(FARTHEST_AHEAD) => {}
             Message::LeaveView { view } => self.on_leave_view(now, from, view, out),
             Message::Change { view, last, part, stored } => self.on_change(now, from, view, (last, stored, part), out),
             Message::StartView { view, part } => self.on_start_view(now, from, view, part, out),
@@ -416,7 +439,7 @@ impl<A: Application> Machine for Replica<A> {
             Timer::Repeat => self.repeat(now, out),
             Timer::View if self.is_between_views() => {
                 sometimes!("a view does not begin in time");
-                self.leave_for(now, View(self.view.0 + 1), out);
+                self.leave_for(now, self.view.next(), out);
             }
             Timer::View => {}
             Timer::Gather => self.merge(now, out),

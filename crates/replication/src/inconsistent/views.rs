@@ -5,10 +5,10 @@
 
 use super::parts::{Arrived, Arriving};
 use super::replica::Then;
-use super::{Application, ChangesOf, Entry, Kept, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
+use super::{Application, ChangesOf, Entry, Kept, Members, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A view is waited for at most two to this power times as long as the first.
 const LONGEST_BACK_OFF: u64 = 6;
@@ -28,30 +28,35 @@ pub(super) struct Left<A: Application> {
 }
 
 impl<A: Application> Replica<A> {
-    /// Who merges.
+    /// Who merges, of the newest epoch that is known.
     pub fn leader_of(&self, view: View) -> NodeId {
-        let replicas = &self.config.replicas;
-        let at = usize::try_from(view.0 % replicas.len() as u64).expect("below their number");
-        *replicas.iter().nth(at).expect("below their number")
+        self.config.members.leader_of(view)
+    }
+
+    /// Whether it is one of the replicas, or was: then it tells what it has, and waits for nothing.
+    fn is_former(&self) -> bool {
+        !self.config.members.replicas.contains(&self.config.me)
     }
 
     /// How many views come before the next one that this replica leads.
     pub fn turns_until_it_leads(&self) -> usize {
-        let views = (self.view.0 + 1..).map(View);
+        let views = std::iter::successors(Some(self.view.next()), |view| Some(view.next()));
+        let views = views.take(self.config.members.replicas.len());
         views.take_while(|view| self.leader_of(*view) != self.config.me).count()
     }
 
     /// Asks for a view change: for somebody who is back, for operations that nobody finishes, or so that what everybody has can be forgotten.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.is_between_views() {
-            self.leave_for(now, View(self.view.0 + 1), out);
+            self.leave_for(now, self.view.next(), out);
         }
     }
 
     /// The same, to a view that this replica leads: of itself it knows that it is up.
     pub fn lead_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.is_between_views() {
-            self.leave_for(now, View(self.view.0 + 1 + self.turns_until_it_leads() as u64), out);
+            let number = self.view.number + 1 + self.turns_until_it_leads() as u64;
+            self.leave_for(now, View { number, ..self.view }, out);
         }
     }
 
@@ -71,8 +76,11 @@ impl<A: Application> Replica<A> {
 
     pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
         // Records may be large: each view in a row that does not begin is given twice as long.
-        let failed = (self.view.0 - self.began.0 - 1).min(LONGEST_BACK_OFF);
-        out.arm(super::Timer::View, now.boot_ns + (self.config.view_timeout_ns << failed));
+        let before = if self.view.epoch == self.began.epoch { self.began.number + 1 } else { 0 };
+        let failed = self.view.number.saturating_sub(before).min(LONGEST_BACK_OFF);
+        if !self.is_former() {
+            out.arm(super::Timer::View, now.boot_ns + (self.config.view_timeout_ns << failed));
+        }
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
     }
 
@@ -218,42 +226,65 @@ impl<A: Application> Replica<A> {
 
     /// Merges what was heard, or waits for the rest a moment.
     pub(super) fn gather(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        if self.gathered.len() == self.config.replicas.len() {
+        if self.gathered.len() > self.others().len() {
             self.merge(now, out);
-        } else if self.gathered.len() >= self.enough.quorum() {
+        } else if self.has_heard_enough() {
             out.arm(super::Timer::Gather, now.boot_ns + self.config.gather_ns);
         }
     }
 
+    /// Whose records are merged: those of the replicas, if this epoch has begun at one of them, and those of the former ones otherwise.
+    fn voices(&self) -> &BTreeSet<NodeId> {
+        let Members { epoch, replicas, former } = &self.config.members;
+        let of_epoch = |(node, left): (&NodeId, &Left<A>)| left.last.epoch == *epoch && replicas.contains(node);
+        if self.gathered.iter().any(of_epoch) { replicas } else { former }
+    }
+
+    /// Whether nothing that succeeded is missing, and so many wait for the view that none before it gets on.
+    fn has_heard_enough(&self) -> bool {
+        let are_enough = |of| Members::are_enough(of, self.gathered.keys().copied());
+        are_enough(&self.config.members.replicas) && (are_enough(self.voices()) || broken(Rule::FormerNotAsked))
+    }
+
+    /// What somebody has heard of since its last view.
+    fn said<'a>(&'a self, node: NodeId, left: &'a Left<A>) -> &'a RecordOf<A> {
+        if node == self.config.me { self.ledger.since() } else { &left.since }
+    }
+
     pub(super) fn merge(&mut self, now: Reading, out: &mut Outbox<Self>) {
         // Its own word counts when it is on disk that it has left.
-        let ready = self.gathered.len() >= self.enough.quorum() && self.gathered.contains_key(&self.config.me);
+        let ready = self.has_heard_enough() && self.gathered.contains_key(&self.config.me);
         if !self.is_between_views() || !ready {
             return;
         }
+        let voices = self.voices().clone();
         let newest = self.gathered.values().map(|left| left.last).max().expect("there are enough");
         if newest > self.began && !broken(Rule::BaseUnchecked) {
             return; // It has asked for that.
         }
         step!("view's leader: merges");
-        let (view, me, gathered) = (self.view, self.config.me, std::mem::take(&mut self.gathered));
+        let (view, gathered) = (self.view, std::mem::take(&mut self.gathered));
         let stored = gathered.values().map(|left| left.stored).min().expect("there are enough");
-        let of_newest = |(_, left): &(&NodeId, &Left<A>)| left.last == newest || broken(Rule::OlderViewsMerged);
-        let (of_newest, older): (Vec<_>, Vec<_>) = gathered.iter().partition(of_newest);
-        let others = of_newest.into_iter().filter(|(node, _)| **node != me).map(|(_, left)| &left.since);
-        let records: Vec<&RecordOf<A>> = [self.ledger.since()].into_iter().chain(others).collect();
-        let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { gathered.len() };
+        let counts = |(node, left): &(&NodeId, &Left<A>)| {
+            voices.contains(node) && (left.last == newest || broken(Rule::OlderViewsMerged))
+        };
+        let (of_newest, others): (Vec<_>, Vec<_>) = gathered.iter().partition(counts);
+        let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|(node, left)| self.said(*node, left)).collect();
+        let all = gathered.keys().filter(|node| voices.contains(node)).count();
+        let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { all };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
         // What was told is so in whichever view.
-        for (id, entry) in older.into_iter().flat_map(|(_, left)| &left.since).filter(|(_, entry)| entry.is_told()) {
+        let others = others.into_iter().flat_map(|(node, left)| self.said(*node, left));
+        for (id, entry) in others.filter(|(_, entry)| entry.is_told()) {
             if !self.ledger.began().contains_key(id) {
                 sometimes!("a view begins with what was told in an older one");
                 record.entry(*id).or_insert_with(|| entry.clone());
             }
         }
         // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
-        let everybody = records.len() == self.config.replicas.len() || broken(Rule::ForgetsWhatOneLacks);
-        let enough = records.len() >= self.enough.quorum();
+        let everybody = records.len() == voices.len() || broken(Rule::ForgetsWhatOneLacks);
+        // Those who take over have spent no view yet.
+        let enough = newest.epoch == view.epoch && records.len() > voices.len() / 2;
         let begins = |(id, entry): (OpId, _)| (id, Some(Entry { merged: Some(view), ..entry }));
         let before = self.ledger.begin(Some(newest), record.into_iter().map(begins).collect());
         let mut effects = Vec::new();
@@ -268,17 +299,17 @@ impl<A: Application> Replica<A> {
             (id, Some(Entry { op: Op::Consensus(op), state: State::Finalized(Some(result)), merged: Some(view) }))
         });
         self.ledger.change(decided.collect());
-        if everybody || enough {
+        if enough {
             let stored = if broken(Rule::ForgetsBeforeStored) { newest } else { stored.min(newest) };
-            let stored = if everybody { stored } else { View(0) };
+            let stored = if everybody { stored } else { View::default() };
             let forgotten = self.application.forget(self.ledger.began(), newest, stored);
             self.ledger.change(forgotten);
         }
         // Who has merged begins as everybody does who is told: what it knows is a function of the record.
         self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
-        self.untold = self.others();
         self.keep_began(view, before, out);
+        self.untold = self.others();
         self.go_to(view, out);
         out.disarm(super::Timer::Gather);
         out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
@@ -292,7 +323,10 @@ impl<A: Application> Replica<A> {
         part: PartOf<A>,
         out: &mut Outbox<Self>,
     ) {
-        if view > self.began && view >= self.view {
+        if self.is_former() {
+            sometimes!("a former replica hears that others have taken over");
+            out.disarm(super::Timer::Repeat);
+        } else if view > self.began && view >= self.view {
             let upon = part.upon;
             // Without what it is other than, it is of no use.
             if upon.is_some_and(|upon| upon != self.began) && !broken(Rule::BaseUnchecked) {

@@ -6,8 +6,13 @@ use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones (`views.rs`), which those meet once in thousands.
-pub const MET_AT_RANDOM: [Rule; 4] =
-    [Rule::RepliesBeforeDurable, Rule::FastQuorumTooSmall, Rule::ForgetsWhatOneLacks, Rule::BaseUnchecked];
+pub const MET_AT_RANDOM: [Rule; 5] = [
+    Rule::RepliesBeforeDurable,
+    Rule::FastQuorumTooSmall,
+    Rule::ForgetsWhatOneLacks,
+    Rule::BaseUnchecked,
+    Rule::FormerNotAsked,
+];
 
 /// Gives one of a few locks to the operation that asks for it; `true` if it was free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

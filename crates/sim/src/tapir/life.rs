@@ -10,7 +10,7 @@ use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
 use meridian_mvcc::{Store, StoreError, Write};
-use meridian_replication::inconsistent::{Config, Kept as Record, View};
+use meridian_replication::inconsistent::{Config, Kept as Record, Members, View};
 use meridian_store::Space;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{Forgetting, Kept, Replica, Shard};
@@ -90,7 +90,7 @@ impl Life {
             life.own.progress.insert(shard, Progress { installed, horizon, ..Progress::default() });
             let config = Config {
                 me,
-                replicas: nodes.iter().copied().collect(),
+                members: Members::first(nodes.iter().copied().collect()),
                 database: DatabaseId(DATABASE),
                 shard,
                 repeat_ns: 30 * MS + 2 * birth.farthest_ns,

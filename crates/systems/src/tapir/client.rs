@@ -75,7 +75,7 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
     let enough = Unordered::of(replicas.len())?;
     let (node, incarnation) = wire.here();
     let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
-    let mut heard: Invocation<Answer> = Invocation::new(enough);
+    let mut heard: Invocation<Answer> = Invocation::new(0, enough);
     let mut tells: Option<Answer> = None;
     while !wire.is_closed() && wire.boot_ns() < until {
         let began_ns = wire.boot_ns();

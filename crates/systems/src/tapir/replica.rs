@@ -168,7 +168,7 @@ impl Replica {
         let (me, durable) = ((config.me, life), out.persisted());
         let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
         let view = operations.began();
-        if view > inconsistent::View(0) {
+        if view > inconsistent::View::default() {
             out.act(Effect::Began { view, settled: operations.application().participant().past().settled });
         }
         Some(Replica {

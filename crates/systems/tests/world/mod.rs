@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_replication::inconsistent::{Config, Op, View};
+use meridian_replication::inconsistent::{Config, Members, Op, View};
 use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Replica, Serve, Shard, Timer};
 use meridian_txn::tapir::{End, Fact, Gateway, Guarantee, Proposal, Question, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt, Transaction, TransactionId};
@@ -343,12 +343,13 @@ impl World {
         self.shared.lock().begin(at);
         for shard in 0..SHARDS {
             let home = self.home(shard, at);
-            let (replicas, bounds) = ((0..self.nodes.len()).map(node).collect(), desk::bounds(shard));
+            let members = Members::first((0..self.nodes.len()).map(node).collect());
+            let bounds = desk::bounds(shard);
             let address = self.address(home);
             let (me, database, shard) = (node(at), address.database, address.shard);
             let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
             let config =
-                Config { me, replicas, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: PART_BYTES };
+                Config { me, members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: PART_BYTES };
             let (now, shard) = (self.reading(at), Shard::new(self.guarantee, shard, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
