@@ -12,6 +12,7 @@
 //!    messages for them are dropped like any lost message. In between, leaders say of which shards it is a member.
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
 
+use crate::desk::{Desk, Leaderless};
 use crate::gateway::{Door, Gateway, Local};
 use crate::identity::OpenError;
 use crate::member::{self, Begun, MemberShard, Patience, Place};
@@ -20,7 +21,7 @@ use crate::plumbing::Plumbing;
 use crate::resident::Input;
 use crate::sessions::{Lifecycle, Sessions};
 use crate::settle::Settles;
-use crate::tapir::{self, Desk};
+use crate::tapir::{self, Tapir};
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
@@ -226,7 +227,7 @@ impl Directory {
     fn begin(&self, row: &DatabaseRow, watch: Option<member::Watch>) -> Result<(), OpenError> {
         match Recipe::named(&row.protocol) {
             Some(Recipe::Spanner) => self.begin_members(row.id, row.retention_ns, watch),
-            Some(Recipe::Tapir(guarantee)) => self.begin_replica(row, guarantee),
+            Some(Recipe::Tapir(guarantee)) => self.begin_tapir(row, guarantee),
             None => {
                 let DatabaseRow { name, protocol, .. } = row;
                 tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
@@ -235,22 +236,37 @@ impl Directory {
         }
     }
 
-    /// Brings to life its replica of a database whose replicas have no leader.
-    fn begin_replica(&self, row: &DatabaseRow, guarantee: Guarantee) -> Result<(), OpenError> {
-        let here = &self.here;
-        let replicas = if row.replicas.is_empty() { here.members.clone() } else { row.replicas.clone() };
-        let me = (here.me, here.incarnation);
-        let desk = Desk::new(row.id, me, replicas, Arc::clone(&here.plumbing), Arc::clone(&here.peers));
-        desk.retain(row.retention_ns);
-        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
-        let kept = self.records.lock().remove(&key).unwrap_or_default();
-        let records = self.read(Kind::Tapir, &kept)?;
-        let place = tapir::Place { key, guarantee, peers: Arc::clone(&here.peers), desk: Arc::clone(&desk) };
-        let replica = tapir::begin(place, &here.plumbing, records).map_err(|error| self.of_store(error))?;
+    /// Brings to life its replica of a database whose replicas validate.
+    fn begin_tapir(&self, row: &DatabaseRow, guarantee: Guarantee) -> Result<(), OpenError> {
+        let desk = self.new_desk(row, Tapir::default());
+        let (key, records) = self.take_records(row, Kind::Tapir)?;
+        let place = tapir::Place { key, guarantee, desk: Arc::clone(&desk) };
+        let replica = tapir::begin(place, records).map_err(|error| self.of_store(error))?;
         let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
         self.doors.write().insert(row.id, Door::Tapir(gateway));
         replica.into_iter().for_each(|replica| desk.add(replica));
         Ok(())
+    }
+
+    /// Where sessions of a database without leaders meet.
+    fn new_desk<R: Leaderless>(&self, row: &DatabaseRow, recipe: R) -> Arc<Desk<R>> {
+        let here = &self.here;
+        let replicas = if row.replicas.is_empty() { here.members.clone() } else { row.replicas.clone() };
+        let me = (here.me, here.incarnation);
+        let desk = Desk::new(row.id, me, replicas, Arc::clone(&here.plumbing), Arc::clone(&here.peers), recipe);
+        desk.retain(row.retention_ns);
+        desk
+    }
+
+    /// What the log has of the replica of a database without leaders.
+    fn take_records<R: for<'b> minicbor::Decode<'b, ()>>(
+        &self,
+        row: &DatabaseRow,
+        kind: Kind,
+    ) -> Result<(MachineKey, Vec<R>), OpenError> {
+        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
+        let kept = self.records.lock().remove(&key).unwrap_or_default();
+        Ok((key, self.read(kind, &kept)?))
     }
 
     /// What the log has of a machine.
@@ -499,8 +515,8 @@ impl Directory {
         if let Some(Door::Spanner(gateway)) = self.door(id) { Some(gateway) } else { None }
     }
 
-    /// The same, of one that the tapir recipe runs.
-    pub fn desk(&self, id: DatabaseId) -> Option<Arc<Desk>> {
+    /// Where sessions of one that the tapir recipe runs meet.
+    pub fn tapir(&self, id: DatabaseId) -> Option<Arc<tapir::Desk>> {
         if let Some(Door::Tapir(gateway)) = self.door(id) { Some(Arc::clone(gateway.site())) } else { None }
     }
 
@@ -576,7 +592,7 @@ impl Directory {
                 let why = "a database whose protocol is spanner begins on all nodes: ALTER DATABASE … MEMBERS then changes that";
                 return Err(DatabaseError::Replicas(why.into()));
             }
-            Recipe::Tapir(_) => self.replicas(members)?,
+            Recipe::Tapir(_) => odd(self.replicas(members)?)?,
         };
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),
@@ -588,7 +604,7 @@ impl Directory {
         .await
     }
 
-    /// Replicas without a leader, on these nodes or on all: an odd number of nodes that there are.
+    /// Replicas without a leader, on these nodes or on all: nodes that there are.
     fn replicas(&self, mut members: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
         let all = &self.here.members;
         if let Some(unknown) = members.iter().find(|node| !all.contains(node)) {
@@ -599,12 +615,6 @@ impl Directory {
         }
         members.sort_unstable();
         members.dedup();
-        if members.len().is_multiple_of(2) {
-            return Err(DatabaseError::Replicas(format!(
-                "a database without leaders has an odd number of replicas, and not {}: say on which nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
-                members.len()
-            )));
-        }
         Ok(members)
     }
 
@@ -754,6 +764,17 @@ impl Directory {
         }
         self.doors().iter().for_each(|door| drop(door.close()));
     }
+}
+
+/// So many replicas as have a majority that survives one of them.
+fn odd(replicas: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
+    if replicas.len().is_multiple_of(2) {
+        return Err(DatabaseError::Replicas(format!(
+            "a database without leaders has an odd number of replicas, and not {}: say on which nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
+            replicas.len()
+        )));
+    }
+    Ok(replicas)
 }
 
 /// Whether a shard is to be born on this node, as the log of a member says or its space. Not within a step, nor while a member is being begun: it waits for steps.

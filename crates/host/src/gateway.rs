@@ -7,6 +7,7 @@ use crate::tapir;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
+use meridian_placement::FIRST_SHARD;
 use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
 use meridian_txn::{Age, Database};
 use std::sync::Arc;
@@ -78,7 +79,7 @@ impl Door {
             Door::Spanner(gateway) => {
                 gateway.site().sessions().close().iter().map(|member| member.world().shard()).collect()
             }
-            Door::Tapir(gateway) => gateway.site().close().iter().map(|replica| replica.world().shard()).collect(),
+            Door::Tapir(gateway) => gateway.site().close().iter().map(|_| FIRST_SHARD).collect(),
         }
     }
 }

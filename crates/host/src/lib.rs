@@ -12,6 +12,7 @@
 //! and believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
+pub mod desk;
 pub mod directory;
 pub mod gateway;
 pub mod identity;
@@ -21,6 +22,7 @@ pub mod mailbox;
 pub mod member;
 pub mod node;
 pub mod oracle;
+pub mod outlet;
 pub mod peers;
 pub mod plumbing;
 pub mod readers;

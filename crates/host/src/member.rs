@@ -13,6 +13,7 @@
 //!
 //! A node that is alone is a group of one: the same machine, which hears from nobody.
 
+use crate::outlet::Outlet;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::resident::{Input, Resident, World};
@@ -26,7 +27,7 @@ use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::{Extent, Left, Space};
-use meridian_systems::envelope::{self, Kind};
+use meridian_systems::envelope::Kind;
 use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::{Mutex, RwLock};
@@ -46,10 +47,7 @@ pub type MemberShard = Resident<Replica, MemberHome>;
 
 /// The world of a member.
 pub struct MemberHome {
-    key: MachineKey,
-    me: NodeId,
-    plumbing: Arc<Plumbing>,
-    peers: Arc<OnceLock<Arc<Peers>>>,
+    outlet: Arc<Outlet>,
     /// The database's sessions on this node.
     sessions: Arc<Sessions>,
     space: Space,
@@ -58,7 +56,6 @@ pub struct MemberHome {
     read_alone: AtomicU64,
     /// Who leads, as this member has heard; 0 while nobody is known to.
     heard: AtomicU32,
-    said: Mutex<Vec<NodeId>>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     watch: Option<Watch>,
     /// Who is in the group.
@@ -177,18 +174,15 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let (min_next_ns, quiesce_ns) = (nanoseconds(patience.min_next), nanoseconds(patience.quiesce));
     let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
-    let (plumbing, members) = (Arc::clone(plumbing), replica.members().clone());
+    let members = replica.members().clone();
+    let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), peers);
     let member = Resident::new(replica, out, |this| MemberHome {
-        key,
-        me,
-        plumbing,
-        peers,
+        outlet: Arc::new(outlet),
         sessions,
         space,
         readable: RwLock::default(),
         read_alone: AtomicU64::new(0),
         heard: AtomicU32::new(0),
-        said: Mutex::default(),
         transfers,
         watch,
         members: Mutex::new(members),
@@ -207,7 +201,7 @@ impl MemberHome {
 
     /// Which shard it is.
     pub fn shard(&self) -> ShardId {
-        ShardId(self.key.shard)
+        self.outlet.shard()
     }
 
     /// The slot for readers of this node.
@@ -238,13 +232,13 @@ impl MemberHome {
     /// The store has been checkpointed with everything up to `applied`: lets the log go.
     pub fn let_go(&self, applied: u64) {
         let Some(this) = self.this.upgrade() else { return };
-        let (plumbing, key) = (Arc::clone(&self.plumbing), self.key);
+        let outlet = Arc::clone(&self.outlet);
         this.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
             let checkpoint = replica.with_group(now, out, |group, _| {
                 group.compact(Index(applied));
                 group.checkpoint()
             });
-            plumbing.journal.checkpoint(key, envelope::write(Kind::Spanner, &checkpoint));
+            outlet.checkpoint(&checkpoint);
         })));
     }
 
@@ -334,9 +328,7 @@ impl MemberHome {
             }
         };
         self.send(what.deadline, to, Message::Answer(reply));
-        if let Some(peers) = self.peers.get() {
-            peers.flush(to.node);
-        }
+        self.outlet.flush_to(to.node);
     }
 }
 
@@ -368,37 +360,27 @@ impl Settles for MemberShard {
 
 impl World<Replica> for MemberHome {
     fn now(&self) -> Reading {
-        self.plumbing.clock.now()
+        self.outlet.now()
     }
 
     fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
-        if to.node == self.me {
-            match (to.role, message) {
-                (Role::Coordinator(number), Message::Answer(reply)) => self.sessions.hear(number, reply),
-                (Role::Replica, message) => {
-                    if let Some(member) = self.sessions.member(to.shard) {
-                        let from = Address::replica(self.me, to.database, self.shard());
-                        member.post(Input::Message(from, message));
-                    }
-                }
-                _ => {}
-            }
-            return;
+        let me = self.outlet.me();
+        if to.node != me {
+            return self.outlet.send(deadline, to, &message);
         }
-        let Some(peers) = self.peers.get() else { return };
-        let (_, incarnation) = self.sessions.here();
-        let from = Address { incarnation, ..Address::replica(self.me, self.sessions.database(), self.shard()) };
-        peers.post(to.node, deadline, envelope::write_frame(Kind::Spanner, from, to, &message));
-        let mut said = self.said.lock();
-        if !said.contains(&to.node) {
-            said.push(to.node);
+        match (to.role, message) {
+            (Role::Coordinator(number), Message::Answer(reply)) => self.sessions.hear(number, reply),
+            (Role::Replica, message) => {
+                if let Some(member) = self.sessions.member(to.shard) {
+                    member.post(Input::Message(Address::replica(me, to.database, self.shard()), message));
+                }
+            }
+            _ => {}
         }
     }
 
     fn persist(&self, position: Position, record: Record) {
-        if let Some(this) = self.this.upgrade() {
-            self.plumbing.journal.persist(self.key, || envelope::write(Kind::Spanner, &vec![record]), position, this);
-        }
+        self.outlet.persist(position, record, self.this.upgrade());
     }
 
     fn act(&self, effect: Effect) {
@@ -423,19 +405,19 @@ impl World<Replica> for MemberHome {
                 }
             }
             Effect::Serve(what) => match what.reply_to.role {
-                Role::Coordinator(number) if what.reply_to.node == self.me => {
+                Role::Coordinator(number) if what.reply_to.node == self.outlet.me() => {
                     let Serve { id, footing, at, deadline, .. } = what;
                     self.sessions.wake(number, id, Heard::Read { footing, at, deadline });
                 }
                 _ => {
                     if let Some(this) = self.this.upgrade() {
-                        self.plumbing.readers.run(move || this.world().serve(what));
+                        self.outlet.plumbing().readers.run(move || this.world().serve(what));
                     }
                 }
             },
             Effect::SendSnapshot { to, index, witness } => {
                 if let Some(transfers) = self.transfers.get() {
-                    transfers.send(self.key, to, index, witness);
+                    transfers.send(self.outlet.key(), to, index, witness);
                 }
             }
             Effect::Members(members) => *self.members.lock() = members,
@@ -449,14 +431,10 @@ impl World<Replica> for MemberHome {
     }
 
     fn flush(&self) {
-        self.plumbing.journal.kick();
-        if let Some(peers) = self.peers.get() {
-            let said = std::mem::take(&mut *self.said.lock());
-            said.into_iter().for_each(|node| peers.flush(node));
-        }
+        self.outlet.flush();
     }
 
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
-        self.plumbing.timers.wake_at(at, who);
+        self.outlet.wake_at(at, who);
     }
 }

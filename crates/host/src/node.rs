@@ -14,6 +14,7 @@
 //! A node that is alone is a cluster of one: the same machines, which hear from nobody.
 
 use crate::clock::{Clock, ClockBound};
+use crate::desk::{Desk, Leaderless};
 use crate::directory::{Directory, Here, Records};
 use crate::gateway::Door;
 use crate::identity::{Identity, OpenError};
@@ -25,8 +26,7 @@ use crate::plumbing::{CommitWait, Plumbing};
 use crate::readers::Readers;
 use crate::resident::Input;
 use crate::rounds::{NodeTime, Rounds, Utc};
-use crate::settle::{SettleOptions, Settler, Shards};
-use crate::tapir::ReplicaShard;
+use crate::settle::{SettleOptions, Settler, Settles, Shards};
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
@@ -37,9 +37,9 @@ use meridian_mvcc::{Key, KeyRange, Store, StoreError};
 use meridian_placement::{DatabaseRow, Member, Members};
 use meridian_replication::group::Roster;
 use meridian_store::{MemoryStore, RedbStore};
+use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
-use meridian_systems::{Recipe, tapir};
 use meridian_txn::locking::{Members as GroupMembers, Request, Seat, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
@@ -208,19 +208,7 @@ impl Inbox {
         }
         let Some(directory) = self.directory.upgrade() else { return };
         if envelope::is(Kind::Tapir, frame) {
-            let Some((from, to, message)) = self.open::<tapir::Message>(Kind::Tapir, sender, life, frame) else {
-                return;
-            };
-            let Some(desk) = directory.desk(to.database) else { return };
-            match to.role {
-                Role::Replica => {
-                    if let Some(replica) = desk.replica().filter(|replica| replica.world().shard() == to.shard) {
-                        replica.post(Input::Message(from, message));
-                    }
-                }
-                Role::Coordinator(_) => desk.hear(from.node, message),
-            }
-            return;
+            return self.deliver(|database| directory.tapir(database), sender, life, frame);
         }
         let Some((from, to, message)) = self.open::<Message>(Kind::Spanner, sender, life, frame) else { return };
         let Some(gateway) = directory.gateway(to.database) else {
@@ -249,6 +237,22 @@ impl Inbox {
             }
             (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
             (Role::Coordinator(_), _) => {}
+        }
+    }
+
+    /// Brings a frame to where sessions of its database meet.
+    fn deliver<R: Leaderless>(
+        &self,
+        desk: impl Fn(DatabaseId) -> Option<Arc<Desk<R>>>,
+        sender: NodeId,
+        life: Incarnation,
+        frame: &[u8],
+    ) where
+        R::Message: for<'b> minicbor::Decode<'b, ()>,
+    {
+        let Some((from, to, message)) = self.open(R::KIND, sender, life, frame) else { return };
+        if let Some(desk) = desk(to.database) {
+            desk.deliver(from, to, message);
         }
     }
 
@@ -565,7 +569,7 @@ impl Node {
             }
             Door::Tapir(gateway) => {
                 let desk = gateway.site();
-                desk.replica().map(|replica| of_replica(&row, desk.replicas(), &replica)).into_iter().collect()
+                desk.replica().map(|replica| of_replica(&row, desk.replicas(), &*replica)).into_iter().collect()
             }
         });
         Status {
@@ -662,19 +666,19 @@ fn of_member(row: &DatabaseRow, member: &MemberShard) -> ShardStatus {
     }
 }
 
-fn of_replica(row: &DatabaseRow, replicas: &[NodeId], replica: &ReplicaShard) -> ShardStatus {
-    let home = replica.world();
+fn of_replica(row: &DatabaseRow, replicas: &[NodeId], replica: &dyn Settles) -> ShardStatus {
+    let space = replica.space();
     ShardStatus {
         database: row.name.clone(),
         id: row.id,
-        shard: home.shard(),
-        bounds: home.space().bounds(),
+        shard: ShardId(space.id().shard),
+        bounds: space.bounds(),
         leader: None,
         leads: false,
-        through: home.space().newest(),
-        closed: home.closed(),
-        applied: home.space().extent().map_or(0, |extent| extent.position),
-        recent_bytes: home.space().recent_bytes(),
+        through: space.newest(),
+        closed: replica.closed(),
+        applied: space.extent().map_or(0, |extent| extent.position),
+        recent_bytes: space.recent_bytes(),
         members: Roster::voters(replicas.iter().copied()),
     }
 }

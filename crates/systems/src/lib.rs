@@ -7,6 +7,9 @@
 pub mod envelope;
 pub mod spanner;
 pub mod tapir;
+mod wire;
+
+pub use wire::Wire;
 
 use meridian_txn::tapir::Guarantee;
 

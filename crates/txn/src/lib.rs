@@ -6,12 +6,14 @@
 mod buffer;
 pub mod locking;
 mod schema;
+mod stamps;
 pub mod tapir;
 mod timings;
 mod transaction;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
 pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
+pub use stamps::{Stamps, is_known};
 pub use timings::{Times, Timings};
 pub use transaction::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,

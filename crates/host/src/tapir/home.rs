@@ -6,25 +6,24 @@
 
 use super::Desk;
 use crate::member::CHUNK_BYTES;
-use crate::peers::Peers;
-use crate::plumbing::Plumbing;
+use crate::outlet::Outlet;
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
 use crate::timers::Wake;
 use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
-use meridian_machine::{Address, NodeId, Outbox, Position, ShardId};
+use meridian_machine::{Address, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_replication::inconsistent::{Config, Members, View};
 use meridian_store::Space;
-use meridian_systems::envelope::{self, Kind};
+use meridian_systems::envelope::Kind;
 use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Found, Guarantee};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What was said to begin a view is said again after so long.
@@ -41,10 +40,7 @@ pub type ReplicaShard = Resident<Replica, ReplicaHome>;
 
 /// The world of a replica.
 pub struct ReplicaHome {
-    key: MachineKey,
-    me: NodeId,
-    plumbing: Arc<Plumbing>,
-    peers: Arc<OnceLock<Arc<Peers>>>,
+    outlet: Arc<Outlet>,
     desk: Arc<Desk>,
     space: Space,
     /// How often something was installed: the place of the newest.
@@ -54,7 +50,6 @@ pub struct ReplicaHome {
     settled: RwLock<Timestamp>,
     /// Views that began here, and the place of the newest install before that.
     began: Mutex<VecDeque<(u64, View)>>,
-    said: Mutex<Vec<NodeId>>,
     this: Weak<ReplicaShard>,
 }
 
@@ -64,20 +59,14 @@ pub struct Place {
     pub key: MachineKey,
     /// What its database promises.
     pub guarantee: Guarantee,
-    /// The links.
-    pub peers: Arc<OnceLock<Arc<Peers>>>,
     /// The database's sessions on this node.
     pub desk: Arc<Desk>,
 }
 
 /// Brings a replica to life from what the log has of it. `None` if this node is none of the database's.
-pub fn begin(
-    place: Place,
-    plumbing: &Arc<Plumbing>,
-    records: Vec<Kept>,
-) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
-    let Place { key, guarantee, peers, desk } = place;
-    let (me, life) = desk.here();
+pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
+    let Place { key, guarantee, desk } = place;
+    let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
     let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
     let extent = space.extent()?;
     let goes_to = Kept::goes_to(&records);
@@ -99,18 +88,15 @@ pub fn begin(
     let Some(replica) = Replica::new(config, life, shard, records, plumbing.clock.now(), &mut out) else {
         return Ok(None);
     };
+    let outlet = Outlet::new(Kind::Tapir, key, (me, life), plumbing, Arc::clone(desk.peers()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
-        key,
-        me,
-        plumbing: Arc::clone(plumbing),
-        peers,
+        outlet: Arc::new(outlet),
         desk,
         space,
         installed: AtomicU64::new(extent.position),
         horizon: extent.horizon,
         settled: RwLock::new(Timestamp::ZERO), // Until what the record has is installed.
         began: Mutex::default(),
-        said: Mutex::default(),
         this: this.clone(),
     })))
 }
@@ -119,11 +105,6 @@ impl ReplicaHome {
     /// The shard's versions.
     pub fn space(&self) -> &Space {
         &self.space
-    }
-
-    /// Which shard it is.
-    pub fn shard(&self) -> ShardId {
-        ShardId(self.key.shard)
     }
 
     /// Everything at or below has ended here.
@@ -149,35 +130,25 @@ impl ReplicaHome {
             Err(error) => return tracing::warn!(%error, "cannot read for a session"),
         };
         self.send(None, serve.to, answer);
-        if let Some(peers) = self.peers.get().filter(|_| serve.to.node != self.me) {
-            peers.flush(serve.to.node);
-        }
+        self.outlet.flush_to(serve.to.node);
     }
 }
 
 impl World<Replica> for ReplicaHome {
     fn now(&self) -> Reading {
-        self.plumbing.clock.now()
+        self.outlet.now()
     }
 
     fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
-        if to.node == self.me {
-            return self.desk.hear(self.me, message); // A replica says nothing to itself.
-        }
-        let Some(peers) = self.peers.get() else { return };
-        let (_, incarnation) = self.desk.here();
-        let from = Address { incarnation, ..Address::replica(self.me, self.desk.database(), self.shard()) };
-        peers.post(to.node, deadline, envelope::write_frame(Kind::Tapir, from, to, &message));
-        let mut said = self.said.lock();
-        if !said.contains(&to.node) {
-            said.push(to.node);
+        let me = self.outlet.me();
+        match to.node == me {
+            true => self.desk.hear(me, message), // A replica says nothing to itself.
+            false => self.outlet.send(deadline, to, &message),
         }
     }
 
     fn persist(&self, position: Position, record: Kept) {
-        if let Some(this) = self.this.upgrade() {
-            self.plumbing.journal.persist(self.key, || envelope::write(Kind::Tapir, &vec![record]), position, this);
-        }
+        self.outlet.persist(position, record, self.this.upgrade());
     }
 
     fn act(&self, effect: Effect) {
@@ -195,22 +166,18 @@ impl World<Replica> for ReplicaHome {
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
                 if let Some(this) = self.this.upgrade() {
-                    self.plumbing.readers.run(move || this.world().serve(&serve));
+                    self.outlet.plumbing().readers.run(move || this.world().serve(&serve));
                 }
             }
         }
     }
 
     fn flush(&self) {
-        self.plumbing.journal.kick();
-        if let Some(peers) = self.peers.get() {
-            let said = std::mem::take(&mut *self.said.lock());
-            said.into_iter().for_each(|node| peers.flush(node));
-        }
+        self.outlet.flush();
     }
 
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
-        self.plumbing.timers.wake_at(at, who);
+        self.outlet.wake_at(at, who);
     }
 }
 
@@ -231,7 +198,7 @@ impl Settles for ReplicaShard {
 
     fn let_go(&self, applied: u64) {
         let home = self.world();
-        let (plumbing, key) = (Arc::clone(&home.plumbing), home.key);
+        let outlet = Arc::clone(&home.outlet);
         let mut stored = None;
         while let Some((_, view)) = home.began.lock().pop_front_if(|(position, _)| *position <= applied) {
             stored = Some(view);
@@ -239,7 +206,7 @@ impl Settles for ReplicaShard {
         self.post(Input::Call(Box::new(move |replica: &mut Replica, _, out| {
             stored.into_iter().for_each(|view| replica.stored(view, applied, out));
             if let Some(checkpoint) = replica.operations().checkpoint() {
-                plumbing.journal.checkpoint(key, envelope::write(Kind::Tapir, &checkpoint));
+                outlet.checkpoint(&checkpoint);
             }
         })));
     }

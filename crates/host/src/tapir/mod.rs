@@ -10,17 +10,48 @@
 //! | file | question |
 //! |---|---|
 //! | `home` | what does a replica's node do for it? |
-//! | `desk` | whom do sessions ask, and what do they wait for? |
+//! | `site` | what do sessions ask for, and whom? |
 //! | `tending` | who finishes what nobody finishes, and who catches up? |
 //!
 //! Not yet here: more shards than one, and other members than those of a database's birth.
 
-mod desk;
 mod home;
+mod site;
 mod tending;
 
-pub use desk::Desk;
 pub use home::{Place, ReplicaHome, ReplicaShard, begin};
+
+use crate::desk::{self, Leaderless};
+use meridian_machine::NodeId;
+use meridian_replication::inconsistent::OpId;
+use meridian_systems::envelope::Kind;
+use meridian_systems::tapir::{Message, Replica};
+use std::sync::Arc;
+use tending::Tending;
+
+/// What a node remembers for a database's sake.
+#[derive(Default)]
+pub struct Tapir {
+    tending: Tending,
+}
+
+impl Leaderless for Tapir {
+    type Message = Message;
+    type Replica = Replica;
+    type Home = ReplicaHome;
+    const KIND: Kind = Kind::Tapir;
+
+    fn answers(message: &Message) -> Option<OpId> {
+        message.answers()
+    }
+
+    fn tend(desk: Arc<Desk>, now: u64, connected: &[NodeId]) {
+        desk.tend(now, connected);
+    }
+}
+
+/// What sessions of one database share on this node.
+pub type Desk = desk::Desk<Tapir>;
 
 /// A database, from this node.
 pub type Gateway = meridian_txn::tapir::Gateway<Desk>;

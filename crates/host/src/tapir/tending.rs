@@ -32,15 +32,15 @@ pub(super) struct Tending {
 impl Desk {
     /// Looks, every now and then.
     pub(super) fn tend(self: Arc<Self>, now: u64, connected: &[NodeId]) {
-        if now < self.tending.looked_at.load(Ordering::Relaxed) + EVERY_NS {
+        if now < self.recipe().tending.looked_at.load(Ordering::Relaxed) + EVERY_NS {
             return;
         }
-        self.tending.looked_at.store(now, Ordering::Relaxed);
+        self.recipe().tending.looked_at.store(now, Ordering::Relaxed);
         let (me, _) = self.here();
         let Some(replica) = self.replica() else { return };
         let reached: BTreeSet<NodeId> =
             self.replicas().iter().copied().filter(|node| *node != me && connected.contains(node)).collect();
-        let before = std::mem::replace(&mut *self.tending.reached.lock(), reached.clone());
+        let before = std::mem::replace(&mut *self.recipe().tending.reached.lock(), reached.clone());
         if reached.difference(&before).next().is_some() {
             // What was said meanwhile, here or there, is lost: the next view begins with it.
             replica.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.change_view(now, out))));
@@ -58,7 +58,7 @@ impl Desk {
 
     /// Finds out what became of some, on a thread of its own: it takes a view change, and asks others.
     fn recover(self: Arc<Self>, mut overdue: Vec<(TransactionId, Vec<ShardId>)>) {
-        if self.tending.recovering.swap(true, Ordering::AcqRel) {
+        if self.recipe().tending.recovering.swap(true, Ordering::AcqRel) {
             return; // They are under way.
         }
         overdue.truncate(AT_ONCE);
@@ -69,11 +69,11 @@ impl Desk {
             let outcomes = futures::executor::block_on(futures::future::join_all(each));
             let found = outcomes.iter().flatten().count();
             tracing::info!(found, of = outcomes.len(), "recovered transactions whose coordinators are gone");
-            desk.tending.recovering.store(false, Ordering::Release);
+            desk.recipe().tending.recovering.store(false, Ordering::Release);
         };
         if let Err(error) = std::thread::Builder::new().name("recover".into()).spawn(recover_all) {
             tracing::warn!(%error, "transactions whose coordinators are gone wait");
-            self.tending.recovering.store(false, Ordering::Release);
+            self.recipe().tending.recovering.store(false, Ordering::Release);
         }
     }
 }

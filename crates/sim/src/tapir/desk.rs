@@ -10,7 +10,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange, StoreError};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::tapir::{Message, Wire, invoke, look, read, tell};
+use meridian_systems::Wire;
+use meridian_systems::tapir::{Message, invoke, look, read, tell};
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, recover};
 use meridian_txn::{Failure, TransactionId};
 use parking_lot::Mutex;
@@ -193,6 +194,8 @@ impl carried::Desk for Desk {
 }
 
 impl Wire for Desk {
+    type Message = Message;
+
     fn boot_ns(&self) -> u64 {
         self.clock.reading().boot_ns
     }

@@ -1,13 +1,14 @@
 //! What a session asks of a shard: an operation of inconsistent replication, until its result is known (TOCS'18 §3.1).
 
 use super::{Message, Page};
+use crate::Wire;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_clock::Timestamp;
-use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
+use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::Unordered;
-use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
+use meridian_replication::inconsistent::{Invocation, Message as Said, Op};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
 use std::collections::BTreeMap;
@@ -19,35 +20,6 @@ const TRY_NS: u64 = 200_000_000;
 const SHORTEST_WAIT_NS: u64 = 2_000_000;
 /// Where nobody can be asked, nobody is for so long.
 const PAUSE_NS: u64 = 10_000_000;
-
-/// How a session speaks to replicas.
-pub trait Wire: Send + Sync {
-    /// The boot clock.
-    fn boot_ns(&self) -> u64;
-    /// The node ends: nobody answers any more, and nothing is waited for.
-    fn is_closed(&self) -> bool {
-        false
-    }
-    /// The node and its life.
-    fn here(&self) -> (NodeId, Incarnation);
-    /// A number that nobody else of this life has.
-    fn new_number(&self) -> u64;
-    /// A shard's replicas.
-    fn replicas(&self, shard: ShardId) -> Vec<NodeId>;
-    /// Says something about an operation to a replica, and waits for what it says of that until the boot clock reaches `until`; `None` if nothing came, or the node cannot be
-    /// reached.
-    fn ask(
-        &self,
-        to: (ShardId, NodeId),
-        id: OpId,
-        message: Message,
-        until: u64,
-    ) -> impl Future<Output = Option<Message>> + Send;
-    /// Says something to a replica; whatever it answers is not waited for.
-    fn tell(&self, to: (ShardId, NodeId), message: Message);
-    /// Waits until the boot clock reaches `until`.
-    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
-}
 
 /// What a shard answers, from what enough of its replicas have; `quorum` of them are enough.
 pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
@@ -70,11 +42,15 @@ pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answ
 }
 
 /// Asks a shard, until there is a result that survives whatever happens, or the boot clock reaches `until`.
-pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, until: u64) -> Option<Common> {
+pub async fn invoke<W: Wire<Message = Message>>(
+    wire: &W,
+    shard: ShardId,
+    question: &Question,
+    until: u64,
+) -> Option<Common> {
     let replicas = wire.replicas(shard);
     let enough = Unordered::of(replicas.len())?;
-    let (node, incarnation) = wire.here();
-    let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+    let id = wire.new_id();
     let mut heard: Invocation<Answer> = Invocation::new(0, enough);
     let mut tells: Option<Answer> = None;
     while !wire.is_closed() && wire.boot_ns() < until {
@@ -158,9 +134,8 @@ pub async fn invoke<W: Wire>(wire: &W, shard: ShardId, question: &Question, unti
 }
 
 /// Tells all replicas of a shard how a transaction ended. Who does not hear it has it prepared still, and somebody finds out.
-pub fn tell<W: Wire>(wire: &W, shard: ShardId, end: &End) {
-    let (node, incarnation) = wire.here();
-    let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
+    let id = wire.new_id();
     for node in wire.replicas(shard) {
         wire.tell((shard, node), Message::Operation(Said::Tell { id, op: Fact::Ended(end.clone()) }));
     }
@@ -168,7 +143,7 @@ pub fn tell<W: Wire>(wire: &W, shard: ShardId, end: &End) {
 
 /// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock
 /// reaches `until`.
-pub async fn look<W: Wire>(
+pub async fn look<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
     range: &KeyRange,
@@ -178,9 +153,8 @@ pub async fn look<W: Wire>(
 ) -> Option<Result<Looked, Failure>> {
     let replicas = wire.replicas(shard);
     let enough = Unordered::of(replicas.len())?.quorum();
-    let (node, incarnation) = wire.here();
     while !wire.is_closed() && wire.boot_ns() < until {
-        let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+        let id = wire.new_id();
         let round_ends = until.min(wire.boot_ns() + TRY_NS);
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
         let asked = replicas.iter().map(|node| {
@@ -204,15 +178,14 @@ pub async fn look<W: Wire>(
 }
 
 /// What one replica has of a range now. `None`, if it has not answered when the boot clock reaches `until`.
-pub async fn read<W: Wire>(
+pub async fn read<W: Wire<Message = Message>>(
     wire: &W,
     from: (ShardId, NodeId),
     range: &KeyRange,
     (reverse, limit): (bool, usize),
     until: u64,
 ) -> Option<Found> {
-    let (node, incarnation) = wire.here();
-    let id = OpId { node: node.0, incarnation: incarnation.0, number: wire.new_number() };
+    let id = wire.new_id();
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
     match wire.ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until).await {
         Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),

@@ -6,15 +6,14 @@
 //!   a snapshot       ── look ────▶ Look ────▶ replicas, which refuse writes below it from then on ─▶ as many as it takes ──▶ the newest of each key
 //! ```
 //!
-//! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits. No database can choose it
-//! yet: the worlds of its tests run it whole, nodes do not.
+//! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits.
 
 mod client;
 mod messages;
 mod replica;
 mod shard;
 
-pub use client::{Wire, common, invoke, look, read, tell};
+pub use client::{common, invoke, look, read, tell};
 pub use messages::{Kept, Message, Page};
 pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};
 pub use shard::Shard;

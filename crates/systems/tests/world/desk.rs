@@ -6,7 +6,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, Value, Write};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::tapir::{Message, Page, Wire, invoke, look, tell};
+use meridian_systems::Wire;
+use meridian_systems::tapir::{Message, Page, invoke, look, tell};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
 use parking_lot::Mutex;
@@ -202,6 +203,8 @@ impl Desk {
 }
 
 impl Wire for Desk {
+    type Message = Message;
+
     fn boot_ns(&self) -> u64 {
         self.state.lock().now.boot_ns
     }

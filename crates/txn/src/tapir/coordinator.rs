@@ -18,7 +18,7 @@ use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question
 use crate::buffer::rest_of;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
-    SchemaVersion, Transaction, TransactionId,
+    SchemaVersion, Stamps, Transaction, TransactionId,
 };
 use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
@@ -27,7 +27,6 @@ use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How long a session looks for replicas that answer.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -47,14 +46,14 @@ const REST_NS: u64 = 1_000_000;
 pub struct Gateway<S> {
     site: Arc<S>,
     guarantee: Guarantee,
-    /// The newest timestamp that was proposed from here, its nanoseconds.
-    proposed: Arc<AtomicU64>,
+    /// What is proposed from here.
+    proposed: Stamps,
 }
 
 impl<S: Site> Gateway<S> {
     /// The door to a database.
     pub fn new(site: Arc<S>, guarantee: Guarantee) -> Self {
-        Gateway { site, guarantee, proposed: Arc::default() }
+        Gateway { site, guarantee, proposed: Stamps::default() }
     }
 
     /// The node that it stands on.
@@ -89,7 +88,7 @@ impl<S: Site> Database for Gateway<S> {
             let session = Session {
                 site,
                 guarantee,
-                proposed: Arc::clone(&self.proposed),
+                proposed: self.proposed.clone(),
                 transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
                 age,
                 fresh: how.age.is_some(),
@@ -107,7 +106,7 @@ impl<S: Site> Database for Gateway<S> {
 struct Session<S: Site> {
     site: Arc<S>,
     guarantee: Guarantee,
-    proposed: Arc<AtomicU64>,
+    proposed: Stamps,
     transaction: TransactionId,
     age: Age,
     /// An attempt has failed: what it read may have been old.
@@ -217,11 +216,8 @@ impl<S: Site> Session<S> {
 
     /// A timestamp that nobody has, above another one and now.
     fn draw(&self, above: Timestamp, bump_ns: u64) -> Timestamp {
-        let (node, incarnation) = self.site.here();
         let least = self.site.now().interval.latest.max(above.nanos.saturating_add(1)).saturating_add(bump_ns);
-        let next = |last: u64| least.max(last.saturating_add(1));
-        let last = self.proposed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-        Timestamp { nanos: next(last.unwrap_or_default()), logical: incarnation.0, issuer: node.0 }
+        self.proposed.draw(self.site.here(), least)
     }
 
     /// Proposes timestamps until all shards say yes to one, or one says no.
@@ -402,7 +398,7 @@ impl<S: Site> Transaction for Session<S> {
         }
         // Another transaction that has read the same, and writes nothing.
         let transaction = TransactionId { number: self.site.new_number(), ..self.transaction };
-        let (site, proposed) = (Arc::clone(&self.site), Arc::clone(&self.proposed));
+        let (site, proposed) = (Arc::clone(&self.site), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
         let same = Session { site, proposed, transaction, seen, writes, planned, ..*self };
         Box::pin(async move {

@@ -1,28 +1,14 @@
 //! What a session waits for of the time.
 
 use super::Site;
-use meridian_clock::{Health, Timestamp};
+use meridian_clock::Timestamp;
 
-/// So long a node is given to find out what time it is.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// It is asked again after so long.
-const PAUSE_NS: u64 = 10_000_000;
 /// Who waits for a timestamp to pass asks again after so long at least: a clock that was set back stands still. And at most: one that knows nothing may know more soon.
 const WAITS_NS: (u64, u64) = (50_000, 100_000_000);
 
 /// Waits until the node knows what time it is; false if it does not find out, or ends.
 pub(super) async fn is_known<S: Site>(site: &S) -> bool {
-    let until = site.now().boot_ns + PATIENCE_NS;
-    loop {
-        let now = site.now();
-        if now.health == Health::Good {
-            return true;
-        }
-        if now.boot_ns >= until || site.is_closed() {
-            return false;
-        }
-        site.pause(now.boot_ns + PAUSE_NS).await;
-    }
+    crate::is_known(|| site.now(), || site.is_closed(), |until| site.pause(until)).await
 }
 
 /// Waits until a timestamp has surely passed; false if the node ends before.

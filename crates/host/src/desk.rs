@@ -1,24 +1,25 @@
-//! The sessions of a database on this node: whom they ask, and what they wait for.
+//! The sessions of a database without leaders on this node: whom they ask, and what they wait for.
+//!
+//! ```text
+//!   session ── Wire ── desk ──┬──▶ this node's replica: stepped on the session's thread
+//!                             └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ wake the session
+//! ```
 //!
 //! Invariants:
 //! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
 //! 2. A pause ends when its time has come, within what a timer takes.
 
-use super::{ReplicaShard, tending::Tending};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
-use crate::resident::Input;
+use crate::resident::{Input, Resident, World};
 use crate::timers::{Alarms, Wake};
-use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
-use meridian_mvcc::{Key, KeyRange};
+use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::OpId;
+use meridian_systems::Wire;
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::{self, Message, Wire};
-use meridian_txn::Failure;
-use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
+use minicbor::Encode;
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -27,8 +28,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-struct Waiting {
-    answerer: Answerer<Message>,
+/// A recipe without leaders, as a node runs it; a value of it is what a node remembers for one database.
+pub trait Leaderless: Send + Sync + Sized + 'static {
+    /// What its sessions and replicas say.
+    type Message: Encode<()> + Send;
+    /// A replica.
+    type Replica: Machine<Message = Self::Message, Timer: Send, Record: Send, Effect: Send> + Send + 'static;
+    /// What a node does for it.
+    type Home: World<Self::Replica> + 'static;
+    /// What its frames and records begin with.
+    const KIND: Kind;
+    /// The question that a message answers, if it is an answer to a session.
+    fn answers(message: &Self::Message) -> Option<OpId>;
+    /// Does, every now and then, what nobody asks for. Called with the boot clock, and the nodes that can be reached.
+    fn tend(desk: Arc<Desk<Self>>, now: u64, connected: &[NodeId]) {
+        let _ = (desk, now, connected);
+    }
+}
+
+/// A replica at home.
+pub type ReplicaOf<R> = Resident<<R as Leaderless>::Replica, <R as Leaderless>::Home>;
+
+struct Waiting<M> {
+    answerer: Answerer<M>,
     until: u64,
 }
 
@@ -40,27 +62,27 @@ struct Sleepers {
 }
 
 /// What sessions of one database share on this node.
-pub struct Desk {
+pub struct Desk<R: Leaderless> {
     database: DatabaseId,
     me: NodeId,
     incarnation: Incarnation,
     replicas: Vec<NodeId>,
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
-    replica: RwLock<Option<Arc<ReplicaShard>>>,
+    replica: RwLock<Option<Arc<ReplicaOf<R>>>>,
     /// Questions, by number and whom they are put to.
-    waiting: Mutex<HashMap<(u64, NodeId), Waiting>>,
+    waiting: Mutex<HashMap<(u64, NodeId), Waiting<R::Message>>>,
     sleepers: Mutex<Sleepers>,
-    pub(super) tending: Tending,
+    recipe: R,
     /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
     retention_ns: AtomicU64,
     next: AtomicU64,
     random: Mutex<StdRng>,
     closed: AtomicBool,
-    this: Weak<Desk>,
+    this: Weak<Desk<R>>,
 }
 
-impl Desk {
+impl<R: Leaderless> Desk<R> {
     /// Nobody yet. `replicas` are the nodes that have one.
     pub fn new(
         database: DatabaseId,
@@ -68,6 +90,7 @@ impl Desk {
         replicas: Vec<NodeId>,
         plumbing: Arc<Plumbing>,
         peers: Arc<OnceLock<Arc<Peers>>>,
+        recipe: R,
     ) -> Arc<Self> {
         let mut seed = [0; 32];
         if getrandom::fill(&mut seed).is_err() {
@@ -83,7 +106,7 @@ impl Desk {
             replica: RwLock::default(),
             waiting: Mutex::default(),
             sleepers: Mutex::default(),
-            tending: Tending::default(),
+            recipe,
             retention_ns: AtomicU64::new(0),
             next: AtomicU64::new(1),
             random: Mutex::new(StdRng::from_seed(seed)),
@@ -102,6 +125,21 @@ impl Desk {
         (self.me, self.incarnation)
     }
 
+    /// What this node remembers for the recipe's sake.
+    pub fn recipe(&self) -> &R {
+        &self.recipe
+    }
+
+    /// What all machines of the node share.
+    pub fn plumbing(&self) -> &Arc<Plumbing> {
+        &self.plumbing
+    }
+
+    /// The links.
+    pub fn peers(&self) -> &Arc<OnceLock<Arc<Peers>>> {
+        &self.peers
+    }
+
     /// The nodes that have a replica.
     pub fn replicas(&self) -> &[NodeId] {
         &self.replicas
@@ -118,19 +156,31 @@ impl Desk {
     }
 
     /// This node's replica takes its first step.
-    pub fn add(&self, replica: Arc<ReplicaShard>) {
+    pub fn add(&self, replica: Arc<ReplicaOf<R>>) {
         *self.replica.write() = Some(Arc::clone(&replica));
         replica.post(Input::Wake); // what its birth asked for
     }
 
     /// This node's replica, if it has one.
-    pub fn replica(&self) -> Option<Arc<ReplicaShard>> {
+    pub fn replica(&self) -> Option<Arc<ReplicaOf<R>>> {
         self.replica.read().clone()
     }
 
     /// Whether a node can be asked, and can answer.
     pub fn reaches(&self, node: NodeId) -> bool {
         node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
+    }
+
+    /// Another node that has a replica and can be asked: a drawn one, as no node is known to be nearer than another.
+    pub fn another(&self) -> Option<NodeId> {
+        let others: Vec<NodeId> =
+            self.replicas.iter().copied().filter(|node| *node != self.me && self.reaches(*node)).collect();
+        (!others.is_empty()).then(|| others[self.random.lock().random_range(0..others.len())])
+    }
+
+    /// A number below one, drawn.
+    pub fn draw(&self) -> f64 {
+        self.random.lock().random_range(0.0..1.0)
     }
 
     /// A number that nobody else of this life has.
@@ -145,7 +195,7 @@ impl Desk {
         }
     }
 
-    fn post(&self, (shard, node): (ShardId, NodeId), message: Message) {
+    fn post(&self, (shard, node): (ShardId, NodeId), message: R::Message) {
         let from = Address {
             node: self.me,
             incarnation: self.incarnation,
@@ -159,14 +209,26 @@ impl Desk {
             }
         } else if let Some(peers) = self.peers.get() {
             let to = Address::replica(node, self.database, shard);
-            peers.post(node, None, envelope::write_frame(Kind::Tapir, from, to, &message));
+            peers.post(node, None, envelope::write_frame(R::KIND, from, to, &message));
             peers.flush(node);
         }
     }
 
+    /// Somebody of another node says something to this node's replica, or to a session.
+    pub fn deliver(&self, from: Address, to: Address, message: R::Message) {
+        match to.role {
+            Role::Replica => {
+                if let Some(replica) = self.replica().filter(|_| to.shard == FIRST_SHARD) {
+                    replica.post(Input::Message(from, message));
+                }
+            }
+            Role::Coordinator(_) => self.hear(from.node, message),
+        }
+    }
+
     /// A replica has answered a session of this node.
-    pub fn hear(&self, from: NodeId, message: Message) {
-        let Some(id) = message.answers().filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
+    pub fn hear(&self, from: NodeId, message: R::Message) {
+        let Some(id) = R::answers(&message).filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
         else {
             return;
         };
@@ -181,18 +243,18 @@ impl Desk {
         let now = crate::clock::boot_ns();
         let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
         let late = |node: NodeId, until: u64| until <= now || (node != self.me && !connected.contains(&node));
-        let gone: Vec<Waiting> = {
+        let gone: Vec<Waiting<R::Message>> = {
             let mut waiting = self.waiting.lock();
             waiting.extract_if(|(_, node), waiting| late(*node, waiting.until)).map(|(_, waiting)| waiting).collect()
         };
         drop(gone); // Not under the lock: who is woken may ask again.
         if let Some(this) = self.this.upgrade().filter(|_| !Wire::is_closed(self)) {
-            this.tend(now, &connected);
+            R::tend(this, now, &connected);
         }
     }
 
     /// Lets go of everybody, and ends the replica, if there is one: says which.
-    pub fn close(&self) -> Option<Arc<ReplicaShard>> {
+    pub fn close(&self) -> Option<Arc<ReplicaOf<R>>> {
         self.closed.store(true, Ordering::Release);
         let replica = self.replica.write().take();
         if let Some(replica) = &replica {
@@ -204,7 +266,7 @@ impl Desk {
     }
 }
 
-impl Wake for Desk {
+impl<R: Leaderless> Wake for Desk<R> {
     fn wake(self: Arc<Self>) {
         let now = crate::clock::boot_ns();
         let mut due = Vec::new();
@@ -221,7 +283,9 @@ impl Wake for Desk {
     }
 }
 
-impl Wire for Desk {
+impl<R: Leaderless> Wire for Desk<R> {
+    type Message = R::Message;
+
     fn boot_ns(&self) -> u64 {
         crate::clock::boot_ns()
     }
@@ -242,7 +306,7 @@ impl Wire for Desk {
         self.replicas.clone()
     }
 
-    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, until: u64) -> Option<Message> {
+    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: R::Message, until: u64) -> Option<R::Message> {
         if !self.reaches(to.1) {
             return None;
         }
@@ -256,7 +320,7 @@ impl Wire for Desk {
         answer.await
     }
 
-    fn tell(&self, to: (ShardId, NodeId), message: Message) {
+    fn tell(&self, to: (ShardId, NodeId), message: R::Message) {
         self.post(to, message);
     }
 
@@ -276,95 +340,3 @@ impl Wire for Desk {
         let _: Option<()> = answer.await;
     }
 }
-
-impl Site for Desk {
-    fn now(&self) -> Reading {
-        self.plumbing.clock.now()
-    }
-
-    fn here(&self) -> (NodeId, Incarnation) {
-        (self.me, self.incarnation)
-    }
-
-    fn new_number(&self) -> u64 {
-        self.number()
-    }
-
-    fn draw(&self) -> f64 {
-        self.random.lock().random_range(0.0..1.0)
-    }
-
-    fn is_closed(&self) -> bool {
-        Wire::is_closed(self)
-    }
-
-    fn is_full(&self) -> bool {
-        self.plumbing.journal.is_full()
-    }
-
-    fn route(&self, _: &Key) -> (ShardId, KeyRange) {
-        (FIRST_SHARD, KeyRange::all())
-    }
-
-    fn route_below(&self, _: Option<&Key>) -> (ShardId, KeyRange) {
-        (FIRST_SHARD, KeyRange::all())
-    }
-
-    async fn read(
-        &self,
-        shard: ShardId,
-        range: &KeyRange,
-        (reverse, limit): (bool, usize),
-        fresh: bool,
-        until: u64,
-    ) -> Option<Result<Found, Failure>> {
-        let mut asks_here = !fresh;
-        while !Wire::is_closed(self) && self.boot_ns() < until {
-            if let Some(replica) = self.replica().filter(|_| asks_here) {
-                return Some(replica.world().find(range, reverse, limit));
-            }
-            let others: Vec<NodeId> =
-                self.replicas.iter().copied().filter(|node| *node != self.me && self.reaches(*node)).collect();
-            if !others.is_empty() {
-                let asked = others[self.random.lock().random_range(0..others.len())];
-                let try_ends = until.min(self.boot_ns() + TRY_NS);
-                if let Some(found) = tapir::read(self, (shard, asked), range, (reverse, limit), try_ends).await {
-                    return Some(Ok(found));
-                }
-            }
-            asks_here = true; // Rather something that may be behind than nothing.
-            if self.replica().is_none() {
-                Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
-            }
-        }
-        None
-    }
-
-    async fn look(
-        &self,
-        shard: ShardId,
-        range: &KeyRange,
-        at: Timestamp,
-        how: (bool, usize),
-        until: u64,
-    ) -> Option<Result<Looked, Failure>> {
-        tapir::look(self, shard, range, at, how, until).await
-    }
-
-    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
-        tapir::invoke(self, shard, &question, until).await
-    }
-
-    fn tell(&self, shard: ShardId, end: End) {
-        tapir::tell(self, shard, &end);
-    }
-
-    async fn pause(&self, until: u64) {
-        Wire::pause(self, until).await;
-    }
-}
-
-/// Another node's replica that has not answered after so long is not waited for.
-const TRY_NS: u64 = 500_000_000;
-/// Where nobody can be asked, nobody is for so long.
-const PAUSE_NS: u64 = 10_000_000;

@@ -1,0 +1,99 @@
+//! What TAPIR's sessions want of their node.
+
+use super::Desk;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Key, KeyRange};
+use meridian_placement::FIRST_SHARD;
+use meridian_systems::{Wire, tapir};
+use meridian_txn::Failure;
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
+
+/// Another node's replica that has not answered after so long is not waited for.
+const TRY_NS: u64 = 500_000_000;
+/// Where nobody can be asked, nobody is for so long.
+const PAUSE_NS: u64 = 10_000_000;
+
+impl Site for Desk {
+    fn now(&self) -> Reading {
+        self.plumbing().clock.now()
+    }
+
+    fn here(&self) -> (NodeId, Incarnation) {
+        Wire::here(self)
+    }
+
+    fn new_number(&self) -> u64 {
+        Wire::new_number(self)
+    }
+
+    fn draw(&self) -> f64 {
+        Desk::draw(self)
+    }
+
+    fn is_closed(&self) -> bool {
+        Wire::is_closed(self)
+    }
+
+    fn is_full(&self) -> bool {
+        self.plumbing().journal.is_full()
+    }
+
+    fn route(&self, _: &Key) -> (ShardId, KeyRange) {
+        (FIRST_SHARD, KeyRange::all())
+    }
+
+    fn route_below(&self, _: Option<&Key>) -> (ShardId, KeyRange) {
+        (FIRST_SHARD, KeyRange::all())
+    }
+
+    async fn read(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        (reverse, limit): (bool, usize),
+        fresh: bool,
+        until: u64,
+    ) -> Option<Result<Found, Failure>> {
+        let mut asks_here = !fresh;
+        while !Wire::is_closed(self) && self.boot_ns() < until {
+            if let Some(replica) = self.replica().filter(|_| asks_here) {
+                return Some(replica.world().find(range, reverse, limit));
+            }
+            if let Some(asked) = self.another() {
+                let try_ends = until.min(self.boot_ns() + TRY_NS);
+                if let Some(found) = tapir::read(self, (shard, asked), range, (reverse, limit), try_ends).await {
+                    return Some(Ok(found));
+                }
+            }
+            asks_here = true; // Rather something that may be behind than nothing.
+            if self.replica().is_none() {
+                Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
+            }
+        }
+        None
+    }
+
+    async fn look(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        how: (bool, usize),
+        until: u64,
+    ) -> Option<Result<Looked, Failure>> {
+        tapir::look(self, shard, range, at, how, until).await
+    }
+
+    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
+        tapir::invoke(self, shard, &question, until).await
+    }
+
+    fn tell(&self, shard: ShardId, end: End) {
+        tapir::tell(self, shard, &end);
+    }
+
+    async fn pause(&self, until: u64) {
+        Wire::pause(self, until).await;
+    }
+}
