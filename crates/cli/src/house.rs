@@ -159,11 +159,18 @@ impl Surroundings for Around {
 
 /// What PROTOCOL says; an underscore needs no quotes.
 fn recipe(name: &str) -> Result<Recipe, SqlError> {
-    Recipe::named(&name.replace('_', "-")).ok_or_else(|| {
-        let names = Recipe::ALL.map(Recipe::name).join(", ");
-        SqlError::new("22023", format!("protocol \"{name}\" does not run in this version"))
-            .hint(format!("There are: {names}."))
-    })
+    let names = Recipe::OF_TRANSACTIONS.map(Recipe::name).join(", ");
+    let refused = |why: &str, hint: &str| {
+        Err(SqlError::new("22023", format!("protocol \"{name}\" {why}")).hint(format!("{hint}: {names}.")))
+    };
+    match Recipe::named(&name.replace('_', "-")) {
+        Some(recipe) if recipe.has_transactions() => Ok(recipe),
+        Some(_) => refused(
+            "has no transactions, and SQL cannot do without",
+            "It is there to be compared with (meridian workload micro). Choose one of these",
+        ),
+        None => refused("does not run in this version", "There are"),
+    }
 }
 
 fn of_database(error: DatabaseError) -> SqlError {

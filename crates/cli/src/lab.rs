@@ -160,8 +160,12 @@ fn workload(text: &str) -> Result<Work, String> {
 }
 
 fn protocol(text: &str) -> Result<Recipe, String> {
-    let known = || Recipe::ALL.map(Recipe::name).join(", ");
-    Recipe::named(text).ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
+    let known = || Recipe::OF_TRANSACTIONS.map(Recipe::name).join(", ");
+    match Recipe::named(text) {
+        Some(recipe) if recipe.has_transactions() => Ok(recipe),
+        Some(_) => Err(format!("{text} has no transactions, which are what the lab judges; there are {}", known())),
+        None => Err(format!("no protocol is called {text}; there are {}", known())),
+    }
 }
 
 fn faults(kinds: &[Kind]) -> Faults {

@@ -69,6 +69,10 @@ fn what_is_no_history_and_no_range_is_refused() {
             stdout(&checked)
         );
     }
+    for (protocol, why) in [("qwstore", "has no transactions"), ("raft", "there are spanner, tapir")] {
+        let refused = run(&["sim", "--seed", "1", "--protocol", protocol]);
+        assert!(!refused.status.success() && stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
     for seeds in ["7", "9..3", "a..b"] {
         let refused = run(&["sim", "--seeds", seeds]);
         assert!(!refused.status.success() && stderr(&refused).contains("FROM..TO"), "{}", stderr(&refused));

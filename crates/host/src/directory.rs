@@ -18,6 +18,7 @@ use crate::identity::OpenError;
 use crate::member::{self, Begun, MemberShard, Patience, Place};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
+use crate::qwstore::{self, QwStore};
 use crate::resident::Input;
 use crate::sessions::{Lifecycle, Sessions};
 use crate::settle::Settles;
@@ -228,6 +229,7 @@ impl Directory {
         match Recipe::named(&row.protocol) {
             Some(Recipe::Spanner) => self.begin_members(row.id, row.retention_ns, watch),
             Some(Recipe::Tapir(guarantee)) => self.begin_tapir(row, guarantee),
+            Some(Recipe::QwStore) => self.begin_qwstore(row),
             None => {
                 let DatabaseRow { name, protocol, .. } = row;
                 tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
@@ -244,6 +246,16 @@ impl Directory {
         let replica = tapir::begin(place, records).map_err(|error| self.of_store(error))?;
         let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
         self.doors.write().insert(row.id, Door::Tapir(gateway));
+        replica.into_iter().for_each(|replica| desk.add(replica));
+        Ok(())
+    }
+
+    /// The same where nobody agrees on anything.
+    fn begin_qwstore(&self, row: &DatabaseRow) -> Result<(), OpenError> {
+        let desk = self.new_desk(row, QwStore);
+        let (key, records) = self.take_records(row, Kind::QwStore)?;
+        let replica = qwstore::begin(key, Arc::clone(&desk), records).map_err(|error| self.of_store(error))?;
+        self.doors.write().insert(row.id, Door::QwStore(Arc::new(qwstore::Gateway::new(Arc::clone(&desk)))));
         replica.into_iter().for_each(|replica| desk.add(replica));
         Ok(())
     }
@@ -520,6 +532,11 @@ impl Directory {
         if let Some(Door::Tapir(gateway)) = self.door(id) { Some(Arc::clone(gateway.site())) } else { None }
     }
 
+    /// Where sessions of one that the qwstore recipe runs meet.
+    pub fn qwstore(&self, id: DatabaseId) -> Option<Arc<qwstore::Desk>> {
+        if let Some(Door::QwStore(gateway)) = self.door(id) { Some(Arc::clone(gateway.site())) } else { None }
+    }
+
     /// This node's member of a shard.
     pub fn member(&self, id: DatabaseId, shard: ShardId) -> Option<Arc<MemberShard>> {
         self.gateway(id)?.site().sessions().member(shard)
@@ -529,7 +546,7 @@ impl Directory {
     pub fn members(&self) -> Vec<Arc<MemberShard>> {
         let members = |door: Door| match door {
             Door::Spanner(gateway) => gateway.site().sessions().members(),
-            Door::Tapir(_) => Vec::new(),
+            Door::Tapir(_) | Door::QwStore(_) => Vec::new(),
         };
         self.doors().into_iter().flat_map(members).collect()
     }
@@ -569,14 +586,14 @@ impl Directory {
     /// A database of which somebody wants what there is only where groups have leaders.
     async fn with_groups(&self, name: &str, what: &str) -> Result<Arc<Gateway>, DatabaseError> {
         let failed = DatabaseError::Failed;
-        match self.find(name).await.map_err(failed)? {
-            None => Err(DatabaseError::Missing(name.into())),
-            Some(Door::Spanner(gateway)) => Ok(gateway),
-            Some(Door::Tapir(_)) => {
-                let why = format!("{what} of a database whose protocol is tapir is not in this version");
-                Err(failed(Failure::Refused(why)))
-            }
-        }
+        let protocol = match self.find(name).await.map_err(failed)? {
+            None => return Err(DatabaseError::Missing(name.into())),
+            Some(Door::Spanner(gateway)) => return Ok(gateway),
+            Some(Door::Tapir(_)) => "tapir",
+            Some(Door::QwStore(_)) => "qwstore",
+        };
+        let why = format!("{what} of a database whose protocol is {protocol} is not in this version");
+        Err(failed(Failure::Refused(why)))
     }
 
     async fn begin_in_system(&self, mode: Mode) -> Result<Box<dyn Transaction>, Failure> {
@@ -593,6 +610,7 @@ impl Directory {
                 return Err(DatabaseError::Replicas(why.into()));
             }
             Recipe::Tapir(_) => odd(self.replicas(members)?)?,
+            Recipe::QwStore => self.replicas(members)?, // None of them decides: any number will do.
         };
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),

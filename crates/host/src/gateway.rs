@@ -1,6 +1,7 @@
 //! The door to a database for sessions of this node: the coordinator of `txn`, standing on this node's members or replicas.
 
 use crate::member::{CHUNK_BYTES, MemberShard};
+use crate::qwstore;
 use crate::sessions::Sessions;
 use crate::settle::Settles;
 use crate::tapir;
@@ -26,6 +27,8 @@ pub enum Door {
     Spanner(Arc<Gateway>),
     /// The tapir recipe's.
     Tapir(Arc<tapir::Gateway>),
+    /// The qwstore recipe's.
+    QwStore(Arc<qwstore::Gateway>),
 }
 
 impl Door {
@@ -34,6 +37,7 @@ impl Door {
         match self {
             Door::Spanner(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
             Door::Tapir(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
+            Door::QwStore(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
         }
     }
 
@@ -42,6 +46,7 @@ impl Door {
         match self {
             Door::Spanner(gateway) => gateway.site().sessions().retention(),
             Door::Tapir(gateway) => gateway.site().retention(),
+            Door::QwStore(gateway) => gateway.site().retention(),
         }
     }
 
@@ -50,6 +55,7 @@ impl Door {
         match self {
             Door::Spanner(gateway) => gateway.site().sessions().retain(retention_ns),
             Door::Tapir(gateway) => gateway.site().retain(retention_ns),
+            Door::QwStore(gateway) => gateway.site().retain(retention_ns),
         }
     }
 
@@ -58,6 +64,7 @@ impl Door {
         match self {
             Door::Spanner(gateway) => gateway.site().sessions().sweep(),
             Door::Tapir(gateway) => gateway.site().sweep(),
+            Door::QwStore(gateway) => gateway.site().sweep(),
         }
     }
 
@@ -70,6 +77,9 @@ impl Door {
             Door::Tapir(gateway) => {
                 gateway.site().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
             }
+            Door::QwStore(gateway) => {
+                gateway.site().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
+            }
         }
     }
 
@@ -80,6 +90,7 @@ impl Door {
                 gateway.site().sessions().close().iter().map(|member| member.world().shard()).collect()
             }
             Door::Tapir(gateway) => gateway.site().close().iter().map(|_| FIRST_SHARD).collect(),
+            Door::QwStore(gateway) => gateway.site().close().iter().map(|_| FIRST_SHARD).collect(),
         }
     }
 }

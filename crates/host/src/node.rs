@@ -210,6 +210,9 @@ impl Inbox {
         if envelope::is(Kind::Tapir, frame) {
             return self.deliver(|database| directory.tapir(database), sender, life, frame);
         }
+        if envelope::is(Kind::QwStore, frame) {
+            return self.deliver(|database| directory.qwstore(database), sender, life, frame);
+        }
         let Some((from, to, message)) = self.open::<Message>(Kind::Spanner, sender, life, frame) else { return };
         let Some(gateway) = directory.gateway(to.database) else {
             return; // a database that is not known here yet, or no more
@@ -568,6 +571,10 @@ impl Node {
                 members.map(|member| of_member(&row, &member)).collect::<Vec<_>>()
             }
             Door::Tapir(gateway) => {
+                let desk = gateway.site();
+                desk.replica().map(|replica| of_replica(&row, desk.replicas(), &*replica)).into_iter().collect()
+            }
+            Door::QwStore(gateway) => {
                 let desk = gateway.site();
                 desk.replica().map(|replica| of_replica(&row, desk.replicas(), &*replica)).into_iter().collect()
             }

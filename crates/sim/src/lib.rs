@@ -240,6 +240,7 @@ pub const fn should_meet(protocol: Recipe) -> &'static [&'static str] {
     match protocol {
         Recipe::Spanner => SHOULD_MEET,
         Recipe::Tapir(_) => SHOULD_MEET_OF_TAPIR,
+        Recipe::QwStore => &[],
     }
 }
 
@@ -337,6 +338,7 @@ pub fn run(options: Options) -> Report {
         (Recipe::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
         (Recipe::Tapir(_), None) => World::<Tapir>::new(options).run(),
         (Recipe::Tapir(_), Some(_)) => panic!("scenes are of groups that are led"),
+        (Recipe::QwStore, _) => panic!("histories are judged as transactions'"),
     };
     steps::watch(None);
     planted::plant(None, false);

@@ -27,6 +27,8 @@ pub enum Kind {
     Oracle = 4,
     /// The tapir recipe's machines.
     Tapir = 5,
+    /// The qwstore recipe's machines.
+    QwStore = 6,
 }
 
 /// A message between machines, with who it is from and for.

@@ -4,6 +4,7 @@
 //! them could decide. A database chooses its recipe when it is created ([`Recipe`]); what stands above sees the same
 //! [`Transaction`](meridian_txn::Transaction) whichever runs.
 
+pub mod baselines;
 pub mod envelope;
 pub mod spanner;
 pub mod tapir;
@@ -21,11 +22,13 @@ pub enum Recipe {
     Spanner,
     /// [`tapir`]: replicas without leader or order, transactions that validate.
     Tapir(Guarantee),
+    /// [`baselines::qwstore`]: written everywhere, read anywhere, and no transactions. To be compared with.
+    QwStore,
 }
 
 impl Recipe {
-    /// All of them.
-    pub const ALL: [Recipe; 3] =
+    /// Those that have transactions, on which SQL can stand.
+    pub const OF_TRANSACTIONS: [Recipe; 3] =
         [Recipe::Spanner, Recipe::Tapir(Guarantee::StrictlySerializable), Recipe::Tapir(Guarantee::Serializable)];
 
     /// What it is called: `PROTOCOL = name`.
@@ -34,11 +37,17 @@ impl Recipe {
             Recipe::Spanner => "spanner",
             Recipe::Tapir(Guarantee::StrictlySerializable) => "tapir",
             Recipe::Tapir(Guarantee::Serializable) => "tapir-serializable",
+            Recipe::QwStore => "qwstore",
         }
     }
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Recipe> {
-        Recipe::ALL.into_iter().find(|recipe| recipe.name() == name)
+        Recipe::OF_TRANSACTIONS.into_iter().chain([Recipe::QwStore]).find(|recipe| recipe.name() == name)
+    }
+
+    /// Whether its transactions happen as a whole, and as if alone. Where they do not, nothing can be promised of tables.
+    pub fn has_transactions(self) -> bool {
+        Recipe::OF_TRANSACTIONS.contains(&self)
     }
 }

@@ -117,7 +117,9 @@ impl Cluster {
                     }
                     other => other,
                 },
-                Recipe::Tapir(_) => self.client.create_database(DATABASE, recipe, nodes().collect()).await,
+                Recipe::Tapir(_) | Recipe::QwStore => {
+                    self.client.create_database(DATABASE, recipe, nodes().collect()).await
+                }
             };
             match made {
                 Ok(()) => break,

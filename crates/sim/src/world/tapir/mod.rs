@@ -248,7 +248,7 @@ impl World<Tapir> {
     fn guarantee(&self) -> Guarantee {
         match self.options.protocol {
             Recipe::Tapir(guarantee) => guarantee,
-            Recipe::Spanner => Guarantee::StrictlySerializable,
+            Recipe::Spanner | Recipe::QwStore => Guarantee::StrictlySerializable,
         }
     }
 

@@ -1,0 +1,36 @@
+//! Databases of the qwstore recipe on this node: a replica of the shard, and the sessions that write to all replicas and read from one.
+//!
+//! | file | question |
+//! |---|---|
+//! | `home` | what does a replica's node do for it? |
+//! | `site` | what do sessions ask for, and whom? |
+
+mod home;
+mod site;
+
+pub use home::{ReplicaHome, ReplicaShard, begin};
+
+use crate::desk::{self, Leaderless};
+use meridian_replication::inconsistent::OpId;
+use meridian_systems::baselines::qwstore::{self, Message, Replica};
+use meridian_systems::envelope::Kind;
+
+/// A node remembers nothing for a database's sake.
+pub struct QwStore;
+
+impl Leaderless for QwStore {
+    type Message = Message;
+    type Replica = Replica;
+    type Home = ReplicaHome;
+    const KIND: Kind = Kind::QwStore;
+
+    fn answers(message: &Message) -> Option<OpId> {
+        message.answers()
+    }
+}
+
+/// What sessions of one database share on this node.
+pub type Desk = desk::Desk<QwStore>;
+
+/// A database, from this node.
+pub type Gateway = qwstore::Gateway<Desk>;

@@ -1,0 +1,222 @@
+//! What a session does: reads at one replica, keeps what it writes until it commits, and then says that to all of them.
+
+use super::Message;
+use crate::Wire;
+use futures::future::join_all;
+use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_machine::{NodeId, ShardId};
+use meridian_mvcc::{Key, KeyRange, Value, Write};
+use meridian_placement::FIRST_SHARD;
+use meridian_txn::{
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
+    SchemaVersion, Stamps, Transaction, is_known,
+};
+use std::sync::Arc;
+
+/// How long a session looks for replicas that answer.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// After so long replicas that have not answered are told again.
+const TRY_NS: u64 = 200_000_000;
+/// Where nobody can be asked, nobody is for so long.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// A node, as the sessions on it see it.
+pub trait Site: Wire<Message = Message> + 'static {
+    /// The time now.
+    fn now(&self) -> Reading;
+    /// Its disk has no room for writes.
+    fn is_full(&self) -> bool;
+    /// What this node's own replica has of a range now: a chunk of it, of so many rows at most; `None` if it has none.
+    fn find_here(&self, range: &KeyRange, how: (bool, usize)) -> Option<Result<Rows, Failure>>;
+    /// Another node that has a replica, and can be asked.
+    fn another(&self) -> Option<NodeId>;
+}
+
+/// A database without transactions, from this node.
+pub struct Gateway<S> {
+    site: Arc<S>,
+    stamps: Stamps,
+}
+
+impl<S: Site> Gateway<S> {
+    /// The door to a database.
+    pub fn new(site: Arc<S>) -> Self {
+        Gateway { site, stamps: Stamps::default() }
+    }
+
+    /// The node that it stands on.
+    pub fn site(&self) -> &Arc<S> {
+        &self.site
+    }
+}
+
+async fn knows_time<S: Site>(site: &S) -> bool {
+    is_known(|| site.now(), || site.is_closed(), |until| site.pause(until)).await
+}
+
+impl<S: Site> Database for Gateway<S> {
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        Box::pin(async move {
+            if let Mode::ReadOnly(ReadAt::Exact(_)) = how.mode {
+                let why = "a database whose protocol is qwstore has no snapshots: it can be read as it is now";
+                return Err(Failure::Refused(why.into()));
+            }
+            if !knows_time(&*self.site).await {
+                return Err(Failure::Unavailable("this node does not know what time it is: are the others up?".into()));
+            }
+            let (began, (node, _)) = (self.site.now().interval, self.site.here());
+            let fresh = || Age { began_ns: began.latest, node: node.0, number: self.site.new_number() };
+            Ok(Box::new(Session {
+                site: Arc::clone(&self.site),
+                stamps: self.stamps.clone(),
+                mode: how.mode,
+                age: how.age.unwrap_or_else(fresh),
+                began,
+                writes: Buffer::default(),
+            }) as Box<dyn Transaction>)
+        })
+    }
+}
+
+struct Session<S: Site> {
+    site: Arc<S>,
+    stamps: Stamps,
+    mode: Mode,
+    age: Age,
+    began: Interval,
+    writes: Buffer,
+}
+
+impl<S: Site> Session<S> {
+    /// What one replica has of a range: the nearest that answers.
+    async fn read(&self, range: &KeyRange, how: (bool, usize)) -> Result<Rows, Failure> {
+        let (site, until) = (&*self.site, self.site.boot_ns() + PATIENCE_NS);
+        let (reverse, limit_rows) = (how.0, u32::try_from(how.1).unwrap_or(u32::MAX));
+        while !site.is_closed() && site.boot_ns() < until {
+            if let Some(found) = site.find_here(range, how) {
+                return found;
+            }
+            let Some(node) = site.another() else {
+                site.pause(until.min(site.boot_ns() + PAUSE_NS)).await;
+                continue;
+            };
+            let (id, try_ends) = (site.new_id(), until.min(site.boot_ns() + TRY_NS));
+            let question = Message::Read { id, range: range.clone(), reverse, limit_rows };
+            if let Some(Message::Found { rows, rest, .. }) = site.ask((FIRST_SHARD, node), id, question, try_ends).await
+            {
+                return Ok(Rows { rows, at: Vec::new(), rest });
+            }
+        }
+        Err(Failure::Unavailable(match site.is_closed() {
+            true => "this node is shutting down: begin again once it is back".to_owned(),
+            false => "no replica answers: are their nodes up?".to_owned(),
+        }))
+    }
+
+    async fn write(mut self) -> Outcome {
+        let site = &*self.site;
+        if !knows_time(site).await {
+            return Outcome::Aborted { why: Conflict::Late }; // Nothing was said yet.
+        }
+        let at = self.stamps.draw(site.here(), site.now().interval.latest);
+        match write_everywhere(site, FIRST_SHARD, at, &self.writes.take()).await {
+            true => Outcome::Committed { at },
+            false => Outcome::Unknown,
+        }
+    }
+}
+
+/// Says to all replicas what is to be written, until each of them has it; false if some do not say so in time.
+async fn write_everywhere<S: Site>(site: &S, shard: ShardId, at: Timestamp, writes: &[Write]) -> bool {
+    let (id, until) = (site.new_id(), site.boot_ns() + PATIENCE_NS);
+    let mut lacking = site.replicas(shard);
+    while !site.is_closed() && site.boot_ns() < until {
+        let try_ends = until.min(site.boot_ns() + TRY_NS);
+        let asked = lacking.iter().map(|node| {
+            let put = Message::Put { id, at, writes: writes.to_vec() };
+            site.ask((shard, *node), id, put, try_ends)
+        });
+        let mut answers = join_all(asked).await.into_iter();
+        lacking.retain(|_| !matches!(answers.next(), Some(Some(Message::Stored { .. }))));
+        if lacking.is_empty() {
+            return true;
+        }
+        site.pause(until.min(site.boot_ns() + PAUSE_NS)).await;
+    }
+    false
+}
+
+impl<S: Site> Transaction for Session<S> {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        self.began
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        None // What it reads is of no timestamp.
+    }
+
+    fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            let found = self.read(&KeyRange::point(key.clone()), (false, 1)).await?;
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        _: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            let limit_rows = limit_rows.max(1);
+            let found = self.read(range, (reverse, limit_rows)).await?;
+            Ok(self.writes.over(range, found, reverse, limit_rows))
+        })
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if let Mode::ReadOnly(_) = self.mode {
+            return Err(Failure::ReadOnly);
+        }
+        if self.site.is_full() {
+            return Err(Failure::DiskFull);
+        }
+        self.writes.put(key, value)
+    }
+
+    fn planned_for(&mut self, _: SchemaVersion) {} // There are none: they cannot be changed.
+
+    fn change_schema(&mut self, _: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
+        let why = "a database whose protocol is qwstore has no transactions, and so no tables: it is there to be compared with";
+        Err(Failure::Refused(why.into()))
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        if self.writes.is_empty() {
+            let at = Timestamp { nanos: self.began.earliest, ..Timestamp::ZERO };
+            return Box::pin(std::future::ready(Outcome::Committed { at }));
+        }
+        Box::pin((*self).write())
+    }
+}
