@@ -1,4 +1,4 @@
-//! `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are killed, the one that is spoken to first.
+//! `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are killed, the one that is spoken to first; and the workloads below SQL.
 
 mod common;
 
@@ -137,4 +137,27 @@ fn a_run_goes_on_elsewhere_when_the_node_that_it_speaks_to_is_killed() {
     for kind in ["bank", "tpcb"] {
         assert!(workload(&[kind, "check", &first.url]).contains("check ok"));
     }
+}
+
+/// Each protocol's row, in the order of the table, by column.
+fn measured(arguments: &[&str]) -> Vec<Vec<String>> {
+    let little = ["--keys", "500", "--clients", "2", "--duration", "0.5"];
+    let shown = workload(&[arguments, &little[..]].concat());
+    let table = shown.lines().skip_while(|line| !line.starts_with("protocol")).skip(1);
+    let rows = table.take_while(|line| !line.starts_with('×'));
+    rows.map(|row| row.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn protocols_are_compared_with_a_store_without_transactions() {
+    let rows = measured(&["micro", "--protocol", "tapir,qwstore"]);
+    let column = |at: usize| rows.iter().map(|row| row[at].as_str()).collect::<Vec<_>>();
+    assert_eq!((column(0), column(2)[0]), (vec!["qwstore", "tapir"], "1.00"), "{rows:?}");
+    assert!(column(2)[1].parse::<f64>().is_ok_and(|ratio| ratio > 0.0), "{rows:?}");
+    let each_second = column(1).into_iter().map(|number| number.parse::<u64>().expect("a number"));
+    assert!(each_second.min() > Some(0), "{rows:?}");
+    // Nothing is refused where nothing is validated.
+    assert_eq!(column(3)[0], "0.0%", "{rows:?}");
+    let rows = measured(&["retwis", "--protocol", "spanner"]);
+    assert_eq!((rows[0][0].as_str(), rows[0][2].as_str()), ("spanner", "–"), "{rows:?}");
 }

@@ -42,6 +42,9 @@ pub enum Protocol {
     TapirSerializable,
     /// Two-phase locking at a leader.
     Spanner,
+    /// No transactions: written everywhere, read anywhere.
+    #[value(name = "qwstore")]
+    QwStore,
 }
 
 impl Protocol {
@@ -50,6 +53,7 @@ impl Protocol {
             Protocol::Tapir => Recipe::Tapir(Guarantee::StrictlySerializable),
             Protocol::TapirSerializable => Recipe::Tapir(Guarantee::Serializable),
             Protocol::Spanner => Recipe::Spanner,
+            Protocol::QwStore => Recipe::QwStore,
         }
     }
 }
@@ -57,8 +61,8 @@ impl Protocol {
 /// How much of it.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The protocols, one after the other.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tapir,tapir-serializable,spanner")]
+    /// The protocols, one after the other; qwstore first, if it is among them, as the others are compared with it.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "qwstore,tapir,tapir-serializable,spanner")]
     protocol: Vec<Protocol>,
     /// How many clients are at work at once.
     #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -99,17 +103,24 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
         options.keys, options.clients, options.duration
     );
     println!(
-        "{:<20} {:>9} {:>9} {:>8} {:>8} {:>8} {:>12} {:>8}",
-        "protocol", "tx/s", "aborted", "p50 ms", "p99 ms", "unknown", "CPU µs/tx", "others"
+        "{:<20} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>12} {:>8}",
+        "protocol", "tx/s", "× qwstore", "aborted", "p50 ms", "p99 ms", "unknown", "CPU µs/tx", "others"
     );
-    for protocol in &options.protocol {
+    let mut protocols = options.protocol.clone();
+    protocols.sort_by_key(|protocol| *protocol != Protocol::QwStore); // What is compared with comes first.
+    let mut qwstore = None;
+    for protocol in &protocols {
         let Measured { committed, aborted, unknown, seconds, latency_us, cpu_seconds, others_seconds } =
             measure(mix, *protocol, options).await?;
         let ms = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1000.0;
+        let each_second = committed as f64 / seconds;
+        if *protocol == Protocol::QwStore {
+            qwstore = Some(each_second);
+        }
         println!(
-            "{:<20} {:>9.0} {:>8.1}% {:>8.2} {:>8.2} {unknown:>8} {:>12.0} {:>8.2}",
+            "{:<20} {each_second:>9.0} {:>9} {:>8.1}% {:>8.2} {:>8.2} {unknown:>8} {:>12.0} {:>8.2}",
             protocol.recipe().name(),
-            committed as f64 / seconds,
+            ratio(each_second, qwstore),
             100.0 * aborted as f64 / (committed + aborted).max(1) as f64,
             ms(0.5),
             ms(0.99),
@@ -117,8 +128,14 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
             others_seconds / seconds,
         );
     }
+    println!("× qwstore: transactions/s, as a multiple of what a store without transactions did in this run");
     println!("others: cores that the rest of the machine kept busy; aborted: attempts, of all");
     Ok(())
+}
+
+/// How many times what qwstore did; a dash, if that was not run, or did nothing.
+fn ratio(each_second: f64, qwstore: Option<f64>) -> String {
+    qwstore.filter(|other| *other > 0.0).map_or_else(|| "–".to_owned(), |other| format!("{:.2}", each_second / other))
 }
 
 async fn measure(mix: Mix, protocol: Protocol, options: &Options) -> Result<Measured, String> {
