@@ -157,6 +157,9 @@ impl Surroundings for Around {
     }
 }
 
+/// Why SQL does not stand on every recipe.
+const WITHOUT_TRANSACTIONS: &str = "has no transactions, and SQL cannot do without";
+
 /// What PROTOCOL says; an underscore needs no quotes.
 fn recipe(name: &str) -> Result<Recipe, SqlError> {
     let names = Recipe::OF_TRANSACTIONS.map(Recipe::name).join(", ");
@@ -166,7 +169,7 @@ fn recipe(name: &str) -> Result<Recipe, SqlError> {
     match Recipe::named(&name.replace('_', "-")) {
         Some(recipe) if recipe.has_transactions() => Ok(recipe),
         Some(_) => refused(
-            "has no transactions, and SQL cannot do without",
+            WITHOUT_TRANSACTIONS,
             "It is there to be compared with (meridian workload micro). Choose one of these",
         ),
         None => refused("does not run in this version", "There are"),
@@ -261,6 +264,9 @@ impl House {
         let Some(database) = self.node.find_database(name).await.map_err(|failure| failure.to_string())? else {
             return Ok(None);
         };
+        if let Some(recipe) = self.node.recipe(name).filter(|recipe| !recipe.has_transactions()) {
+            return Err(format!("database \"{name}\": its protocol, {}, {WITHOUT_TRANSACTIONS}", recipe.name()));
+        }
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
         // A database that was dropped and created again is another one.
         if let Some(known) = engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
@@ -327,5 +333,21 @@ impl meridian_pg::Databases for House {
 
     fn names(&self) -> Vec<String> {
         self.list()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_without_transactions_has_no_engine() {
+        let house = House::alone(Place::Memory).expect("it opens");
+        for recipe in [Recipe::QwStore, Recipe::Spanner] {
+            house.node.create_database(recipe.name(), recipe, Vec::new()).await.expect("it is created");
+        }
+        let refused = house.find("qwstore").await.err().expect("it is refused");
+        assert!(refused.contains("qwstore, has no transactions"), "{refused}");
+        assert!(house.find("spanner").await.is_ok_and(|found| found.is_some()));
     }
 }

@@ -467,6 +467,12 @@ impl Node {
         Ok(self.directory.find(name).await?.map(|door| door.database()))
     }
 
+    /// Which system runs a database, as far as this node has seen it and knows its protocol.
+    pub fn recipe(&self, name: &str) -> Option<Recipe> {
+        let (row, _) = self.directory.list().into_iter().find(|(row, _)| row.name == name)?;
+        Recipe::named(&row.protocol)
+    }
+
     /// The names of the databases, by number.
     pub fn databases(&self) -> Vec<String> {
         self.directory.list().into_iter().map(|(row, _)| row.name).collect()
