@@ -17,9 +17,9 @@ use meridian_mvcc::{KeyRange, StoreError};
 use meridian_replication::inconsistent::{Config, Members, View};
 use meridian_store::Space;
 use meridian_systems::envelope::Kind;
-use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard};
+use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard, looked};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Found, Guarantee};
+use meridian_txn::tapir::{Found, Guarantee, Looked};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,6 +118,24 @@ impl ReplicaHome {
         let found = self.space.scan(range, Timestamp::MAX, reverse, limit, CHUNK_BYTES);
         let chunk = found.map_err(|error| Failure::Storage(error.to_string()))?;
         Ok(Found { chunk, through })
+    }
+
+    /// What stands in a range at a timestamp, for a session of this node; nothing, where somebody may still come to write there.
+    pub fn look(
+        &self,
+        range: &KeyRange,
+        at: Timestamp,
+        reverse: bool,
+        limit: usize,
+    ) -> Option<Result<Looked, Failure>> {
+        if at > self.closed() {
+            return None;
+        }
+        Some(match self.space.scan(range, at, reverse, limit, CHUNK_BYTES) {
+            Ok(chunk) => Ok(looked(range, vec![Page::of(chunk, reverse)], (reverse, limit))),
+            Err(StoreError::BelowHorizon { oldest }) => Err(Failure::BelowHorizon { oldest }),
+            Err(error) => Err(Failure::Storage(error.to_string())),
+        })
     }
 
     /// Reads for a session, and answers it.

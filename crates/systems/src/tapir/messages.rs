@@ -43,6 +43,9 @@ pub enum Message {
         /// None while somebody is prepared who may write there.
         #[n(1)]
         page: Option<Page>,
+        /// It is all: what stands there has ended here, and nobody else has to be asked.
+        #[n(2)]
+        settled: bool,
     },
     /// A session reads what is newest here, which is validated when it commits.
     #[n(3)]

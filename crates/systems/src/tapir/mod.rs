@@ -13,7 +13,7 @@ mod messages;
 mod replica;
 mod shard;
 
-pub use client::{common, invoke, look, read, tell};
+pub use client::{common, invoke, look, looked, read, tell};
 pub use messages::{Kept, Message, Page};
 pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};
 pub use shard::Shard;

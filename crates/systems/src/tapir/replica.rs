@@ -86,6 +86,8 @@ pub enum Effect {
 pub enum View {
     /// What stands at a timestamp, below which nothing is written any more.
     Snapshot(Timestamp),
+    /// The same where everything has ended.
+    Settled(Timestamp),
     /// Whatever is newest, where everything at or below this is settled.
     Newest(Timestamp),
 }
@@ -111,7 +113,7 @@ impl Serve {
     /// The timestamp at which is to be read.
     pub fn at(&self) -> Timestamp {
         match self.view {
-            View::Snapshot(at) => at,
+            View::Snapshot(at) | View::Settled(at) => at,
             View::Newest(_) => Timestamp::MAX,
         }
     }
@@ -119,7 +121,8 @@ impl Serve {
     /// What the session is answered, for what was found.
     pub fn answer(&self, page: Page) -> Message {
         match self.view {
-            View::Snapshot(_) => Message::Looked { id: self.id, page: Some(page) },
+            View::Snapshot(_) => Message::Looked { id: self.id, page: Some(page), settled: false },
+            View::Settled(_) => Message::Looked { id: self.id, page: Some(page), settled: true },
             View::Newest(through) => Message::Found { id: self.id, page, through },
         }
     }
@@ -342,7 +345,7 @@ impl Replica {
             return;
         }
         if !participant.serves(&serve.range, at) {
-            return out.send(serve.to, Message::Looked { id: serve.id, page: None });
+            return out.send(serve.to, Message::Looked { id: serve.id, page: None, settled: false });
         }
         if at > self.ceiling {
             self.ceiling = Timestamp::end_of(at.nanos.saturating_add(AHEAD_NS));
@@ -372,6 +375,11 @@ impl Machine for Replica {
                 let Some(said) = self.in_full(said) else { return };
                 self.watch(now, out);
                 self.operate(out, |operations, out| operations.on_message(now, from, said, out));
+            }
+            // It was settled in a view that cannot be bypassed: so it is whatever happens, and whoever is away.
+            Message::Look { id, at, range, reverse, limit_rows } if at <= self.settled() => {
+                let (view, limit_rows) = (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
+                self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
             // What is between two views does not know what the next one begins with.
             Message::Look { .. } if self.operations.is_between_views() => {}

@@ -78,6 +78,7 @@ impl<S: Site> Database for Gateway<S> {
                         return Err(Failure::InFuture { now: began });
                     }
                     ReadAt::Exact(at) => at,
+                    ReadAt::AtLeast(at) if self.site.settled() >= Some(at) => self.site.settled().unwrap_or(at),
                     // Everything that was told before has surely passed.
                     ReadAt::Now | ReadAt::AtLeast(_) => Timestamp { nanos: began.latest, ..Timestamp::ZERO },
                 };

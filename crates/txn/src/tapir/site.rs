@@ -54,6 +54,10 @@ pub trait Site: Send + Sync + 'static {
     /// The shard that has the last key below one, or the last of all; and its keys.
     fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
 
+    /// Everything at or below has ended in all shards, as this node's replicas know: of a snapshot there they have everything.
+    fn settled(&self) -> Option<Timestamp> {
+        None
+    }
     /// What the nearest replica that answers has of a range now, which may be less than others have. `fresh` asks another one first than was asked before: a
     /// transaction that failed may have read what was behind. `None` if nobody has answered when the boot clock reaches `until`.
     fn read(
