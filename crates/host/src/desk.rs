@@ -17,8 +17,8 @@ use crate::timers::{Alarms, Wake};
 use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::Wire;
 use meridian_systems::envelope::{self, Kind};
+use meridian_systems::{Distances, Wire};
 use minicbor::Encode;
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
@@ -73,6 +73,8 @@ pub struct Desk<R: Leaderless> {
     /// Questions, by number and whom they are put to.
     waiting: Mutex<HashMap<(u64, NodeId), Waiting<R::Message>>>,
     sleepers: Mutex<Sleepers>,
+    /// How long other nodes' replicas take to answer.
+    distances: Mutex<Distances>,
     recipe: R,
     /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
     retention_ns: AtomicU64,
@@ -106,6 +108,7 @@ impl<R: Leaderless> Desk<R> {
             replica: RwLock::default(),
             waiting: Mutex::default(),
             sleepers: Mutex::default(),
+            distances: Mutex::default(),
             recipe,
             retention_ns: AtomicU64::new(0),
             next: AtomicU64::new(1),
@@ -171,11 +174,14 @@ impl<R: Leaderless> Desk<R> {
         node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
     }
 
-    /// Another node that has a replica and can be asked: a drawn one, as no node is known to be nearer than another.
-    pub fn another(&self) -> Option<NodeId> {
-        let others: Vec<NodeId> =
-            self.replicas.iter().copied().filter(|node| *node != self.me && self.reaches(*node)).collect();
-        (!others.is_empty()).then(|| others[self.random.lock().random_range(0..others.len())])
+    /// Whom a read asks one after the other, of those who can be asked: [the closest first](Distances::order).
+    pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
+        let mut drawn = self.replicas.clone();
+        let first = self.random.lock().random_range(0..drawn.len().max(1));
+        drawn.rotate_left(first);
+        let mut order = self.distances.lock().order(self.me, drawn, fresh);
+        order.retain(|node| self.reaches(*node));
+        order
     }
 
     /// A number below one, drawn.
@@ -338,5 +344,9 @@ impl<R: Leaderless> Wire for Desk<R> {
         }
         self.wake_me(next);
         let _: Option<()> = answer.await;
+    }
+
+    fn measured(&self, replica: NodeId, took_ns: Option<u64>) {
+        self.distances.lock().measured(replica, took_ns);
     }
 }

@@ -5,11 +5,13 @@
 //! [`Transaction`](meridian_txn::Transaction) whichever runs.
 
 pub mod baselines;
+mod distances;
 pub mod envelope;
 pub mod spanner;
 pub mod tapir;
 mod wire;
 
+pub use distances::Distances;
 pub use wire::Wire;
 
 use meridian_txn::tapir::Guarantee;

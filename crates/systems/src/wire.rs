@@ -37,4 +37,6 @@ pub trait Wire: Send + Sync {
     fn tell(&self, to: (ShardId, NodeId), message: Self::Message);
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
+    /// A replica has answered after so long, or not in time: who looks for the [closest](crate::Distances) wants to know.
+    fn measured(&self, _replica: NodeId, _took_ns: Option<u64>) {}
 }

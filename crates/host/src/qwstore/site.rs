@@ -4,6 +4,7 @@ use super::Desk;
 use meridian_clock::Reading;
 use meridian_machine::NodeId;
 use meridian_mvcc::KeyRange;
+use meridian_systems::Wire;
 use meridian_systems::baselines::qwstore::Site;
 use meridian_txn::{Failure, Rows};
 
@@ -22,6 +23,6 @@ impl Site for Desk {
     }
 
     fn another(&self) -> Option<NodeId> {
-        Desk::another(self)
+        self.nearest(false).into_iter().find(|node| *node != Wire::here(self).0)
     }
 }

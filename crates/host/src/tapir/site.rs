@@ -59,21 +59,21 @@ impl Site for Desk {
         fresh: bool,
         until: u64,
     ) -> Option<Result<Found, Failure>> {
-        let mut asks_here = !fresh;
         while !Wire::is_closed(self) && self.boot_ns() < until {
-            if let Some(replica) = self.replica().filter(|_| asks_here) {
-                return Some(replica.world().find(range, reverse, limit));
-            }
-            if let Some(asked) = self.another() {
+            for node in self.nearest(fresh) {
+                if node == Wire::here(self).0 {
+                    // Also to a fresh read: rather something that may be behind than nothing.
+                    if let Some(replica) = self.replica() {
+                        return Some(replica.world().find(range, reverse, limit));
+                    }
+                    continue;
+                }
                 let try_ends = until.min(self.boot_ns() + TRY_NS);
-                if let Some(found) = tapir::read(self, (shard, asked), range, (reverse, limit), try_ends).await {
+                if let Some(found) = tapir::read(self, (shard, node), range, (reverse, limit), try_ends).await {
                     return Some(Ok(found));
                 }
             }
-            asks_here = true; // Rather something that may be behind than nothing.
-            if self.replica().is_none() {
-                Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
-            }
+            Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
         }
         None
     }

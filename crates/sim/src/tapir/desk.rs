@@ -10,8 +10,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange, StoreError};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::Wire;
 use meridian_systems::tapir::{Message, invoke, look, read, tell};
+use meridian_systems::{Distances, Wire};
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, recover};
 use meridian_txn::{Failure, TransactionId};
 use parking_lot::Mutex;
@@ -40,6 +40,7 @@ struct State {
     met: bool,
     waiting: BTreeMap<Key, oneshot::Sender<Message>>,
     wishes: Vec<Wish<Key, Message>>,
+    distances: Distances,
     /// Whose fate is being found out here.
     recovering: BTreeSet<TransactionId>,
 }
@@ -71,6 +72,7 @@ impl Desk {
             met: true,
             waiting: BTreeMap::new(),
             wishes: Vec::new(),
+            distances: Distances::default(),
             recovering: BTreeSet::new(),
         };
         Desk { clock, me, incarnation, nodes, halves, state: Mutex::new(state) }
@@ -126,14 +128,13 @@ impl Desk {
         }
     }
 
-    /// Whom a read asks one after the other: this node first, and where what it has was too old, another.
+    /// Whom a read asks one after the other.
     fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut state = self.state.lock();
-        let mut others: Vec<NodeId> = self.nodes.iter().copied().filter(|node| *node != self.me).collect();
-        let first = state.rng.random_range(0..others.len().max(1));
-        others.rotate_left(first);
-        others.insert(if fresh { others.len() } else { 0 }, self.me);
-        others
+        let mut drawn = self.nodes.clone();
+        let first = state.rng.random_range(0..drawn.len().max(1));
+        drawn.rotate_left(first);
+        state.distances.order(self.me, drawn, fresh)
     }
 }
 
@@ -230,6 +231,10 @@ impl Wire for Desk {
 
     async fn pause(&self, until: u64) {
         let _ = self.wait((self.number(), NOBODY), until).await;
+    }
+
+    fn measured(&self, replica: NodeId, took_ns: Option<u64>) {
+        self.state.lock().distances.measured(replica, took_ns);
     }
 }
 

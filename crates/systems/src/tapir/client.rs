@@ -53,6 +53,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
     let id = wire.new_id();
     let mut heard: Invocation<Answer> = Invocation::new(0, enough);
     let mut tells: Option<Answer> = None;
+    let asked_ns = wire.boot_ns();
     while !wire.is_closed() && wire.boot_ns() < until {
         let began_ns = wire.boot_ns();
         let round_ends = until.min(began_ns + TRY_NS);
@@ -91,7 +92,11 @@ pub async fn invoke<W: Wire<Message = Message>>(
                 }
             };
             match next {
-                (node, Some(Message::Operation(Said::Reply { view, state, .. }))) => heard.on_reply(node, view, state),
+                (node, Some(Message::Operation(Said::Reply { view, state, .. }))) => {
+                    // Since it was asked first: it may answer that, and not what it was asked again.
+                    wire.measured(node, Some(wire.boot_ns() - asked_ns));
+                    heard.on_reply(node, view, state);
+                }
                 (node, Some(Message::Operation(Said::Confirm { view, .. }))) => heard.on_confirm(node, view),
                 (node, Some(Message::Operation(Said::Missing { .. }))) => {
                     sometimes!("a replica has not heard of what is decided");
@@ -191,7 +196,10 @@ pub async fn read<W: Wire<Message = Message>>(
 ) -> Option<Found> {
     let id = wire.new_id();
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-    match wire.ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until).await {
+    let asked_ns = wire.boot_ns();
+    let answer = wire.ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until).await;
+    wire.measured(from.1, answer.is_some().then(|| wire.boot_ns() - asked_ns));
+    match answer {
         Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),
         _ => None,
     }

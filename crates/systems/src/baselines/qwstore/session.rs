@@ -102,8 +102,10 @@ impl<S: Site> Session<S> {
             };
             let (id, try_ends) = (site.new_id(), until.min(site.boot_ns() + TRY_NS));
             let question = Message::Read { id, range: range.clone(), reverse, limit_rows };
-            if let Some(Message::Found { rows, rest, .. }) = site.ask((FIRST_SHARD, node), id, question, try_ends).await
-            {
+            let asked_ns = site.boot_ns();
+            let answer = site.ask((FIRST_SHARD, node), id, question, try_ends).await;
+            site.measured(node, answer.is_some().then(|| site.boot_ns() - asked_ns));
+            if let Some(Message::Found { rows, rest, .. }) = answer {
                 return Ok(Rows { rows, at: Vec::new(), rest });
             }
         }
