@@ -12,6 +12,7 @@
 //! Faults, disks, clocks, the network, clients and judges are the world's, and know none.
 
 use crate::life::{Life, Member, Unfit};
+use crate::scene::Scene;
 use crate::world::World;
 use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
@@ -88,6 +89,8 @@ pub trait Carried: Sized + 'static {
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life<Self>, Unfit>;
     /// It has begun.
     fn born(world: &mut World<Self>, node: usize);
+    /// A scene is set: its groups are there, and sessions know whom to ask.
+    fn set(world: &mut World<Self>, scene: Scene);
     /// So many nodes are not needed: they may be lost for good.
     fn spares(world: &World<Self>) -> usize;
     /// What happens now and then whatever else does, beside faults, is planned.

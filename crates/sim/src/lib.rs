@@ -22,7 +22,7 @@
 //!
 //! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge that does not notice them is worth nothing.
 //!
-//! **Not here yet.** Where nobody leads: scenes, and what they cost. A copy of a whole shard travels as one piece and not in the host's parcels. Which of the known kinds
+//! **Not here yet.** A copy of a whole shard travels as one piece and not in the host's parcels. Which of the known kinds
 //! of faults are here, and which are not, `docs/lab.md` says.
 
 mod carried;
@@ -43,6 +43,7 @@ mod tapir;
 mod verdict;
 mod workload;
 mod world;
+mod zipf;
 
 pub use defects::Defect;
 pub use faults::Faults;
@@ -68,6 +69,8 @@ pub struct Options {
     pub seed: u64,
     /// How many nodes.
     pub nodes: usize,
+    /// So many of them, the last, have no replicas where nobody leads.
+    pub gateways: usize,
     /// How many clients.
     pub clients: usize,
     /// How many transactions that may write are begun before the faults end.
@@ -131,6 +134,7 @@ impl Options {
             protocol: Recipe::Spanner,
             seed,
             nodes: 3,
+            gateways: 0,
             clients: 6,
             transactions: 300,
             faults: Faults::ALL,
@@ -337,7 +341,7 @@ pub fn run(options: Options) -> Report {
         (Recipe::Spanner, None) => World::<Spanner>::new(options).run(),
         (Recipe::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
         (Recipe::Tapir(_), None) => World::<Tapir>::new(options).run(),
-        (Recipe::Tapir(_), Some(_)) => panic!("scenes are of groups that are led"),
+        (Recipe::Tapir(_), Some(((costs, _), scene))) => World::<Tapir>::new(options).stage(scene, costs),
         (Recipe::QwStore, _) => panic!("histories are judged as transactions'"),
     };
     steps::watch(None);

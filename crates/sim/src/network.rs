@@ -75,6 +75,11 @@ impl Network {
         self.clogged.insert((from, to), (by_ns, until));
     }
 
+    /// No message takes longer than the shortest.
+    pub fn steady(&mut self) {
+        self.spread = 0.0;
+    }
+
     /// Every message takes the same time.
     pub fn even(&mut self, one_way_ns: u64) {
         self.base_ns.values_mut().for_each(|base| *base = one_way_ns);

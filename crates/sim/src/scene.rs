@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The groups are there from the beginning, as after splits and moves; each is led where it is said. Before anything is counted every group is written to,
-//! and every session knows who leads.
+//! and every session knows who leads. Where nobody leads there are two, with a replica on each server.
 
 use crate::{Faults, Options, Regions, Timebase, profile::Costs};
 
@@ -21,6 +21,8 @@ pub struct Scene {
     pub servers: usize,
     /// Nodes without members, for sessions. Without any, sessions stand at the servers.
     pub gateways: usize,
+    /// The zone in whose gateway all sessions stand, where there is one in each; without it, at all gateways alike.
+    pub seated_in: Option<usize>,
     /// Groups.
     pub groups: u32,
     /// Members of each, one in a zone.
@@ -39,6 +41,8 @@ pub struct Scene {
     pub masters: usize,
     /// For so long it is measured.
     pub window_ns: u64,
+    /// Whether each message takes just as long as the regions tell, or up to a tenth longer.
+    pub steady: bool,
     /// What happens while it is measured.
     pub incident: Option<Incident>,
 }
@@ -52,7 +56,14 @@ pub enum Work {
     Read,
     /// Read one key, as of a moment that is past.
     Snapshot,
+    /// Read two keys, one after the other, and write both, as Retwis' FollowUser (TAPIR §7.4): in one group, or each in another.
+    Follow(u32),
+    /// The same, where keys are drawn by Zipf's law, in whichever groups they are.
+    FollowByZipf,
 }
+
+/// How often keys are wanted, and of how many (TAPIR §7.4).
+pub(crate) const ZIPF: (u32, f64) = (1_000_000, 0.6);
 
 /// What happens, at so many nanoseconds after the first that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +106,18 @@ impl Scene {
     /// Where a session stands.
     pub(crate) fn seat(&self, session: usize) -> usize {
         let servers = self.zones * self.servers;
-        if self.gateways == 0 { session % servers } else { servers + session % self.gateways }
+        match self.seated_in {
+            _ if self.gateways == 0 => session % servers,
+            Some(zone) => servers + zone,
+            None => servers + session % self.gateways,
+        }
     }
 
     /// A world in which it is measured.
     pub fn options(self, seed: u64, sessions: usize, regions: Regions, costs: Costs) -> Options {
         Options {
             nodes: self.nodes(),
+            gateways: self.gateways,
             clients: sessions,
             faults: Faults::NONE,
             timebase: if self.masters > 0 { Timebase::Masters } else { Timebase::Bound },

@@ -11,7 +11,9 @@ use crate::faults::{Fault, Nemesis};
 use crate::life::Life;
 use crate::network::Network;
 use crate::profile::Profile;
+use crate::scene::{Work, ZIPF};
 use crate::verdict::{Evidence, Installed, Past};
+use crate::zipf::Zipf;
 use crate::{Defect, Faults, Options, Report, Timebase};
 use meridian_clock::Timestamp;
 use meridian_clock::question::Poll;
@@ -228,6 +230,8 @@ pub struct World<R: Carried> {
     lease_ns: u64,
     /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
     idle_after_ns: (u64, u64),
+    /// How often keys are wanted, where not all are wanted alike.
+    zipf: Option<Zipf>,
     next_element: i64,
     begun: usize,
     /// Whether new transactions are begun, and faults strike.
@@ -358,6 +362,7 @@ impl<R: Carried> World<R> {
             nodes,
             ready: Arc::default(),
             errands: 0,
+            zipf: options.scene.filter(|scene| scene.work == Work::FollowByZipf).map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
             next_element: 0,
             begun: 0,
             open: true,

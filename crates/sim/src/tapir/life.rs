@@ -20,10 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
-/// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
 /// Large records come in parts, each of which takes a round trip.
 const PART_BYTES: usize = 1 << 20;
-const FORGETTING: Forgetting = Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 
 pub type Life = life::Life<Tapir>;
 pub type Member = life::Member<Replica>;
@@ -50,12 +48,14 @@ pub struct Own {
 pub struct Birth<'a> {
     pub me: NodeId,
     pub incarnation: Incarnation,
-    pub nodes: &'a [NodeId],
+    /// The nodes that have replicas.
+    pub replicas: &'a [NodeId],
     pub seed: u64,
     pub guarantee: Guarantee,
     pub halves: Halves,
     /// One message takes so long at most, if nothing is wrong.
     pub farthest_ns: u64,
+    pub forgetting: Forgetting,
     pub defect: Option<Defect>,
     pub admitted: bool,
     pub clock: &'a Arc<NodeClock>,
@@ -65,13 +65,13 @@ pub struct Birth<'a> {
 impl Life {
     /// Reads what the disks have, and begins a life with it.
     pub fn begin(birth: &Birth<'_>) -> Result<Life, Unfit> {
-        let Birth { me, incarnation, nodes, seed, guarantee, ref halves, clock, .. } = *birth;
-        let desk = Desk::new(Arc::clone(clock), (me, incarnation), nodes.to_vec(), halves.clone(), seed);
+        let Birth { me, incarnation, replicas, seed, guarantee, ref halves, clock, .. } = *birth;
+        let desk = Desk::new(Arc::clone(clock), (me, incarnation), replicas.to_vec(), halves.clone(), seed);
         let desk = Arc::new(desk);
         let gateway = Arc::new(Gateway::new(Arc::clone(&desk), guarantee)) as Arc<dyn Database>;
         let (mut life, mut records) =
             Life::dawn(incarnation, (desk, gateway), Own::default(), birth.admitted, birth.disks)?;
-        for (shard, bounds) in halves.all() {
+        for (shard, bounds) in halves.all().filter(|_| replicas.contains(&me)) {
             let mut kept: Vec<Kept> = Vec::new();
             for bytes in records.remove(&shard).into_iter().flatten() {
                 kept.extend(envelope::read::<Vec<Kept>>(Kind::Tapir, &bytes).map_err(Unfit::Wrong)?);
@@ -90,7 +90,7 @@ impl Life {
             life.own.progress.insert(shard, Progress { installed, horizon, ..Progress::default() });
             let config = Config {
                 me,
-                members: Members::first(nodes.iter().copied().collect()),
+                members: Members::first(replicas.iter().copied().collect()),
                 database: DatabaseId(DATABASE),
                 shard,
                 repeat_ns: 30 * MS + 2 * birth.farthest_ns,
@@ -101,7 +101,7 @@ impl Life {
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
             let replica = Replica::new(config, incarnation, application, kept, clock.reading(), &mut out)
                 .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
-                .forgetting(FORGETTING);
+                .forgetting(birth.forgetting);
             life.members.insert(shard, Member::new(replica, out, space));
         }
         Ok(life)

@@ -15,9 +15,14 @@ pub(super) const ONE: u64 = 20 * MS;
 impl<R: Carried> World<R> {
     /// Three nodes that have met; where there are leaders, the first leads.
     pub(super) fn three(protocol: Recipe, defect: Option<Defect>) -> Self {
+        Self::three_and(0, protocol, defect)
+    }
+
+    /// The same, and so many nodes without replicas.
+    pub(super) fn three_and(gateways: usize, protocol: Recipe, defect: Option<Defect>) -> Self {
         let quiet =
             Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), protocol, ..Options::new(1) };
-        let mut world = World::new(Options { defect, ..quiet });
+        let mut world = World::new(Options { nodes: 3 + gateways, gateways, defect, ..quiet });
         world.network.even(ONE);
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
         for node in 0..world.nodes.len() {

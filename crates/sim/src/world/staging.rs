@@ -25,11 +25,18 @@ const PRIMED: u64 = S / 2;
 /// The last to do what was begun before the measurement.
 const LAST: u64 = 20 * S;
 
-fn start_of(group: u32) -> Key {
+/// Where a group's keys begin.
+pub(super) fn start_of(group: u32) -> Key {
     if group == 0 { Key::default() } else { Key::from(format!("r{group:05}").into_bytes()) }
 }
 
-impl World<Spanner> {
+/// Reads two keys, and writes both.
+fn follow(keys: [String; 2]) -> Vec<Step> {
+    let reads = keys.clone().map(|key| Step::Read(key, Lock::Exclusive));
+    reads.into_iter().chain(keys.map(|key| Step::Write(key, Some(1)))).collect()
+}
+
+impl<R: Carried> World<R> {
     /// Sets the scene, and counts.
     pub fn stage(mut self, scene: Scene, costs: Costs) -> Report {
         self.raise_nodes();
@@ -37,9 +44,10 @@ impl World<Spanner> {
         self.even(costs, scene.half_width_ns);
         self.until(0, |_| false);
         self.acquaint();
-        self.populate(scene);
-        self.until(ELECTED, |_| false);
-        self.introduce(scene);
+        if scene.steady {
+            self.network.steady();
+        }
+        R::set(&mut self, scene);
         self.primed_since = self.now();
         self.raise();
         self.until(PRIMED, |_| false);
@@ -72,6 +80,93 @@ impl World<Spanner> {
         self.until(rest, |_| false);
         self.end_count(all);
         self.report()
+    }
+
+    fn kill(&mut self, scene: Scene, zone: usize, told: bool) {
+        for node in (0..scene.servers).map(|server| server * scene.zones + zone) {
+            self.gone.insert(node);
+            if told {
+                self.strike(Fault::End { node, for_ns: 0 });
+            } else {
+                self.crash(node, 0);
+            }
+        }
+    }
+
+    fn raise(&mut self) {
+        for client in 0..self.clients.len() {
+            self.push_at(self.clients[client].due, None, Event::Begin(client));
+        }
+    }
+
+    /// A session does the next thing. That alone costs its node something.
+    pub(super) fn play(&mut self, scene: Scene, client: usize) {
+        let node = scene.seat(client);
+        if self.nodes[node].life.is_none() || scene.groups == 0 {
+            return;
+        }
+        self.pay(node, Price::Local);
+        let number = self.begun as u32;
+        self.begun += 1;
+        let (work, first) = match self.measured_since {
+            0 => (Work::Write(1), number % scene.groups),
+            _ => (scene.work, self.rng.random_range(0..scene.groups)),
+        };
+        let keys = self.keys;
+        let mut name = |group: u32| format!("r{group:05}{:07}", self.rng.random_range(0..keys));
+        let before = Timestamp::end_of(self.primed_since);
+        let (mode, steps) = match work {
+            Work::Write(groups) => {
+                let some = (0..groups.min(scene.groups)).map(|more| (first + more) % scene.groups);
+                (Mode::ReadWrite, some.map(|group| Step::Write(name(group), Some(1))).collect())
+            }
+            Work::Read => (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(name(first), Lock::Shared)]),
+            Work::Snapshot => (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)]),
+            Work::Follow(groups) => {
+                let (one, mut other) = (name(first), name((first + groups - 1) % scene.groups));
+                while other == one {
+                    other = name(first);
+                }
+                (Mode::ReadWrite, follow([one, other]))
+            }
+            Work::FollowByZipf => {
+                let Some(zipf) = &self.zipf else { return };
+                let (one, mut other) = (zipf.draw(&mut self.rng), zipf.draw(&mut self.rng));
+                while other == one {
+                    other = zipf.draw(&mut self.rng);
+                }
+                let name = |rank: u32| format!("r{:05}{rank:07}", rank % scene.groups);
+                (Mode::ReadWrite, follow([name(one), name(other)]))
+            }
+        };
+        self.start(
+            client,
+            node,
+            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None },
+        );
+    }
+
+    /// What became of it is counted, and the session goes on.
+    pub(super) fn go_on(&mut self, scene: Scene, client: usize, committed: bool) {
+        let now = self.now();
+        if committed {
+            self.measured.ended_ns.push(now - self.measured_since);
+        } else {
+            self.measured.failed += 1;
+        }
+        let there = &mut self.clients[client];
+        there.due += scene.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
+        let due = there.due;
+        self.push_at(due, None, Event::Begin(client));
+    }
+}
+
+impl World<Spanner> {
+    /// Sets the scene for groups that are led.
+    pub(super) fn set(&mut self, scene: Scene) {
+        self.populate(scene);
+        self.until(ELECTED.max(8 * self.options.regions.farthest_ns()), |_| false);
+        self.introduce(scene);
     }
 
     /// Every group's members come to life; whoever is to lead first.
@@ -121,68 +216,5 @@ impl World<Spanner> {
                 .for_each(|life| life.desk.set_leader(shard, leader));
         }
         self.well_led = well_led.len() as u32;
-    }
-
-    fn kill(&mut self, scene: Scene, zone: usize, told: bool) {
-        for node in (0..scene.servers).map(|server| server * scene.zones + zone) {
-            self.gone.insert(node);
-            if told {
-                self.strike(Fault::End { node, for_ns: 0 });
-            } else {
-                self.crash(node, 0);
-            }
-        }
-    }
-}
-
-impl<R: Carried> World<R> {
-    fn raise(&mut self) {
-        for client in 0..self.clients.len() {
-            self.push_at(self.clients[client].due, None, Event::Begin(client));
-        }
-    }
-
-    /// A session does the next thing. That alone costs its node something.
-    pub(super) fn play(&mut self, scene: Scene, client: usize) {
-        let node = scene.seat(client);
-        if self.nodes[node].life.is_none() || scene.groups == 0 {
-            return;
-        }
-        self.pay(node, Price::Local);
-        let number = self.begun as u32;
-        self.begun += 1;
-        let (work, first) = match self.measured_since {
-            0 => (Work::Write(1), number % scene.groups),
-            _ => (scene.work, self.rng.random_range(0..scene.groups)),
-        };
-        let mut name = |group: u32| format!("r{group:05}{:07}", self.rng.random_range(0..self.keys));
-        let before = Timestamp::end_of(self.primed_since);
-        let (mode, steps) = match work {
-            Work::Write(groups) => {
-                let some = (0..groups.min(scene.groups)).map(|more| (first + more) % scene.groups);
-                (Mode::ReadWrite, some.map(|group| Step::Write(name(group), Some(1))).collect())
-            }
-            Work::Read => (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(name(first), Lock::Shared)]),
-            Work::Snapshot => (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)]),
-        };
-        self.start(
-            client,
-            node,
-            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None },
-        );
-    }
-
-    /// What became of it is counted, and the session goes on.
-    pub(super) fn go_on(&mut self, scene: Scene, client: usize, committed: bool) {
-        let now = self.now();
-        if committed {
-            self.measured.ended_ns.push(now - self.measured_since);
-        } else {
-            self.measured.failed += 1;
-        }
-        let there = &mut self.clients[client];
-        there.due += scene.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
-        let due = there.due;
-        self.push_at(due, None, Event::Begin(client));
     }
 }

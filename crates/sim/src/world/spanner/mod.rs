@@ -11,6 +11,7 @@ mod splitting;
 use super::{Event, HISTORY, MS, S, World, index};
 use crate::carried::Carried;
 use crate::life::{Member, Unfit};
+use crate::scene::Scene;
 use crate::spanner::Spanner;
 use crate::spanner::desk::{Desk, Key};
 use crate::spanner::life::{self, Copy, Life, Timing};
@@ -97,6 +98,10 @@ impl Carried for Spanner {
     }
 
     /// A minority; where members move, the rest would be too few with that many away.
+    fn set(world: &mut World<Self>, scene: Scene) {
+        world.set(scene);
+    }
+
     fn spares(world: &World<Self>) -> usize {
         let minority = (world.nodes.len() - 1) / 2;
         if world.moves { minority.saturating_sub(1) } else { minority }

@@ -7,12 +7,19 @@ use meridian_systems::Recipe;
 use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Lock, Mode, ReadAt};
 
+const TAPIR: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
 impl World<Tapir> {
     /// What each kind of transaction waits for, in message delays.
     pub fn delays() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three(Recipe::Tapir(Guarantee::StrictlySerializable), None);
+        let mut found = Self::delays_beside_a_replica();
+        found.extend(Self::delays_elsewhere());
+        found
+    }
+
+    fn delays_beside_a_replica() -> Vec<(&'static str, u64)> {
+        let mut world = Self::three(TAPIR, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let (here, change) = (1, Mode::ReadWrite);
@@ -28,6 +35,22 @@ impl World<Tapir> {
         world.crash(2, 0);
         found.push(("a replica is away: write", world.takes(here, change, vec![write("ra")])));
         found.push(("a replica is away: read-only", world.takes(here, NOW, vec![read("ra")])));
+        found
+    }
+
+    /// The session's node has no replica.
+    fn delays_elsewhere() -> Vec<(&'static str, u64)> {
+        let mut world = Self::three_and(1, TAPIR, None);
+        let write = |name: &str| Step::Write(name.to_owned(), Some(1));
+        let follow = || vec![Step::Append("la".to_owned(), 1), Step::Append("lb".to_owned(), 1)];
+        let (here, change) = (3, Mode::ReadWrite);
+        let mut found = vec![
+            ("no replica here: write", world.takes(here, change, vec![write("ra")])),
+            ("no replica here: read two, write both", world.takes(here, change, follow())),
+        ];
+        world.gone.insert(2);
+        world.crash(2, 0);
+        found.push(("nor is one of them up: the same", world.takes(here, change, follow())));
         found
     }
 }

@@ -2,10 +2,12 @@
 
 mod delays;
 
+use super::staging::start_of;
 use super::{Event, HISTORY, LIVENESS, MS, S, World};
 use crate::Defect;
 use crate::carried::{Carried, MessageOf};
 use crate::life::Unfit;
+use crate::scene::Scene;
 use crate::tapir::desk::Desk;
 use crate::tapir::life::{Birth, Life, Member, Own};
 use crate::tapir::{Halves, Tapir};
@@ -14,7 +16,7 @@ use meridian_mvcc::{KeyRange, StoreError, local};
 use meridian_replication::inconsistent::{Message as Said, View};
 use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::{self, Effect, Kept, Message, Page, Replica, Serve};
+use meridian_systems::tapir::{self, Effect, Forgetting, Kept, Message, Page, Replica, Serve};
 use meridian_txn::tapir::Guarantee;
 use rand::Rng;
 use std::collections::BTreeMap;
@@ -25,6 +27,8 @@ const WITHIN: u64 = 15 * S;
 const LOOK_EVERY: u64 = 100 * MS;
 /// For so long at least.
 const OVERDUE: u64 = 400 * MS;
+/// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
+const SOON: Forgetting = Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 /// The next node finds out what became of one if that has not helped within so long.
 const TURN: u64 = 1_500 * MS;
 /// Who finds out gives up after so long, and looks again.
@@ -68,11 +72,13 @@ impl Carried for Tapir {
         Life::begin(&Birth {
             me: world.members[node],
             incarnation: there.incarnation,
-            nodes: &world.members,
+            replicas: &world.members[..world.nodes.len() - world.options.gateways],
             seed,
             guarantee: world.guarantee(),
             halves: world.halves(),
             farthest_ns: world.options.regions.farthest_ns(),
+            // What is measured is what a host does.
+            forgetting: world.options.scene.map_or(SOON, |_| Forgetting::default()),
             defect: world.options.defect,
             admitted: there.acquaintances.admitted(),
             clock: &there.clock,
@@ -85,9 +91,15 @@ impl Carried for Tapir {
         world.push(after, whom, Event::Of(Happening::Look));
     }
 
+    /// Replicas are there from birth on, and none has to be found.
+    fn set(world: &mut World<Self>, scene: Scene) {
+        let servers = world.nodes.len() - scene.gateways;
+        assert!(scene.groups == 2 && scene.replicas == servers, "two shards, with a replica on each server");
+    }
+
     /// A minority.
     fn spares(world: &World<Self>) -> usize {
-        (world.nodes.len() - 1) / 2
+        (world.nodes.len() - world.options.gateways - 1) / 2
     }
 
     fn plan(world: &mut World<Self>) {
@@ -134,7 +146,8 @@ impl Carried for Tapir {
                 {
                     at.nanos = at.nanos.saturating_sub(1);
                 }
-                let after = world.rng.random_range(0..MS);
+                let longest = if world.options.profile.is_some() { 2 } else { MS };
+                let after = world.rng.random_range(0..longest);
                 world.push(after, whom, Event::Of(Happening::Serve(shard, Box::new(serve))));
             }
         }
@@ -256,6 +269,7 @@ impl World<Tapir> {
     fn halves(&self) -> Halves {
         let middle = self.options.workload.middle(self.keys, self.options.transactions);
         match self.options.sql {
+            _ if self.options.scene.is_some() => Halves::at(start_of(1)),
             true => Halves::at([ROWS_OF_TABLE, middle.as_bytes()].concat().into()),
             false => Halves::at(middle.as_str().into()),
         }
@@ -293,12 +307,14 @@ impl World<Tapir> {
         let Some(life) = &self.nodes[node].life else { return };
         let all = self.nodes.len();
         let turn = |coordinator: u32| (node + all - (coordinator as usize - 1)) % all;
+        // Both ways there and back of the slow path, and as much again.
+        let overdue_ns = OVERDUE.max(4 * self.options.regions.farthest_ns());
         let mut errands = Vec::new();
         for (replica, late) in
             life.members.values().flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
         {
             let participant = replica.operations().application().participant();
-            for (who, participants) in participant.overdue(now, OVERDUE + late as u64 * TURN) {
+            for (who, participants) in participant.overdue(now, overdue_ns + late as u64 * TURN) {
                 if turn(who.node) == late {
                     errands.extend(life.desk.recovers(who, participants, now.boot_ns + PATIENCE));
                 }
