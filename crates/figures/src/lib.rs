@@ -21,6 +21,7 @@ pub mod spanner_figure5;
 pub mod spanner_figure6;
 pub mod spanner_table3;
 pub mod spanner_table4;
+pub mod tapir_figure10;
 
 pub use measure::{Runs, mean_ms, quantile};
 pub use plot::{Axis, Panel, Series, Style};
@@ -71,11 +72,12 @@ pub struct Figure {
 
 type Draw = fn(Effort, &mut dyn FnMut(&str)) -> Figure;
 
-const FIGURES: [(&str, &str, Draw); 4] = [
+const FIGURES: [(&str, &str, Draw); 5] = [
     (spanner_table3::NAME, spanner_table3::TITLE, spanner_table3::draw),
     (spanner_table4::NAME, spanner_table4::TITLE, spanner_table4::draw),
     (spanner_figure5::NAME, spanner_figure5::TITLE, spanner_figure5::draw),
     (spanner_figure6::NAME, spanner_figure6::TITLE, spanner_figure6::draw),
+    (tapir_figure10::NAME, tapir_figure10::TITLE, tapir_figure10::draw),
 ];
 
 /// All figures: names and titles.

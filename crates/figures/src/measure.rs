@@ -2,7 +2,8 @@
 
 use meridian_sim::profile::{Costs, Profile};
 use meridian_sim::scene::{Scene, Work};
-use meridian_sim::{Regions, run};
+use meridian_sim::{Options, Regions, run};
+use meridian_systems::Recipe;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -29,6 +30,7 @@ pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: W
         zones,
         servers,
         gateways: 1,
+        seated_in: None,
         groups,
         replicas,
         led_in_first: false,
@@ -38,13 +40,19 @@ pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: W
         half_width_ns: HALF_WIDTH,
         masters: 0,
         window_ns: S,
+        steady: false,
         incident: None,
     }
 }
 
 /// Measures a scene.
 pub fn measure(scene: Scene, seed: u64, sessions: usize, regions: Regions) -> Profile {
-    let report = run(scene.options(seed, sessions, regions, Costs::measured()));
+    measure_of(Recipe::Spanner, scene, seed, sessions, regions)
+}
+
+/// The same of any recipe.
+pub fn measure_of(protocol: Recipe, scene: Scene, seed: u64, sessions: usize, regions: Regions) -> Profile {
+    let report = run(Options { protocol, ..scene.options(seed, sessions, regions, Costs::measured()) });
     assert_eq!(report.verdict, Ok(()), "what is measured is wrong");
     report.profile.expect("a scene is measured")
 }

@@ -93,6 +93,33 @@ fn masters_that_are_far_away_make_clocks_unsure() {
 }
 
 #[test]
+fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_to_the_leader() {
+    let figure = small("tapir_figure10");
+    let at = |name: &str| points(&figure, 0, name);
+    // Table 1, both ways: to the farthest replica and back, and two reads in the client's own region.
+    let [us, europe, asia] = [166.6 + 2.0 * 1.2, 262.5 + 2.0 * 0.8, 262.5 + 2.0 * 10.8];
+    for name in ["tapir", "tapir-serializable"] {
+        for shards in ["1 shard", "2 shards"] {
+            for (ours, trips) in at(&format!("{name}, {shards}, here")).into_iter().zip([us, europe, asia]) {
+                assert!((trips..trips + 1.0).contains(&ours), "{name}, {shards}: {ours} and not {trips}");
+            }
+        }
+    }
+    // Two reads and the commit at the leader, and from there to Europe and back.
+    let one = at("spanner, 1 shard, here");
+    for (ours, trip) in one.iter().zip([1.2, 111.15, 166.6]) {
+        let trips = 3.0 * trip + 111.15;
+        assert!((trips..trips + 1.0).contains(ours), "{ours} and not {trips}");
+    }
+    // As the paper says: beside the leader locks are faster, from elsewhere TAPIR.
+    let (tapir, two) = (at("tapir, 1 shard, here"), at("spanner, 2 shards, here"));
+    assert!(one[0] < tapir[0]);
+    assert!(one[1] > 1.6 * tapir[1] && two[1] > 2.0 * tapir[1], "{one:?} {two:?} {tapir:?}");
+    assert!(one[2] > 2.1 * tapir[2] && two[2] > 2.5 * tapir[2], "{one:?} {two:?} {tapir:?}");
+    assert_eq!(small("tapir_figure10").text(), figure.text(), "the same figure is the same");
+}
+
+#[test]
 fn who_asks_for_an_unknown_figure_hears_which_there_are() {
     let why = draw("spanner_table9", Effort::Small, &mut |_| {}).expect_err("there is none").to_string();
     assert!(why.contains("spanner_table9") && all().all(|(name, _)| why.contains(name)), "{why}");
