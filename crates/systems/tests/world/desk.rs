@@ -52,14 +52,17 @@ pub struct Shared {
     disks: Vec<Store>,
     /// What each node's replicas have settled.
     settled: Vec<[Timestamp; SHARDS]>,
+    /// Whether reads take their time, and now and then go to whichever node; or to their own, at once.
+    wander: bool,
     rng: ChaCha8Rng,
 }
 
 impl Shared {
-    pub fn new(nodes: usize, seed: u64) -> Shared {
+    /// Where reads do not wander nothing is drawn but how long those rest who met.
+    pub fn new(nodes: usize, seed: u64, wander: bool) -> Shared {
         let (stores, disks) = (vec![None; nodes], vec![Store::new(); nodes]);
         let settled = vec![[Timestamp::ZERO; SHARDS]; nodes];
-        Shared { stores, disks, settled, rng: ChaCha8Rng::seed_from_u64(seed) }
+        Shared { stores, disks, settled, wander, rng: ChaCha8Rng::seed_from_u64(seed) }
     }
 
     pub fn begin(&mut self, node: usize) {
@@ -281,11 +284,14 @@ impl Site for Desk {
             let (asked, after) = {
                 let mut shared = self.shared.lock();
                 let nodes = shared.stores.len();
-                let elsewhere = fresh || shared.rng.random_range(0..4) == 0;
+                let wanders = shared.wander;
+                let elsewhere = wanders && (fresh || shared.rng.random_range(0..4) == 0);
                 let asked = if elsewhere { shared.rng.random_range(0..nodes) } else { self.me };
-                (asked, shared.rng.random_range(0..2 * MS))
+                (asked, wanders.then(|| shared.rng.random_range(0..2 * MS)))
             };
-            Wire::pause(self, self.boot_ns() + after).await;
+            if let Some(after) = after {
+                Wire::pause(self, self.boot_ns() + after).await;
+            }
             let shared = self.shared.lock();
             if let Some(chunk) = shared.find(asked, range, reverse, limit) {
                 return Some(Ok(Found { chunk, through: shared.settled[asked][shard.0 as usize] }));

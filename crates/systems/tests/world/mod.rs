@@ -258,7 +258,7 @@ impl World {
         let guarantee = if seed.is_multiple_of(2) { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
         let half_width = rng.random_range(MS..30 * MS);
         let half = half_width as i64;
-        let shared = Arc::new(Mutex::new(Shared::new(nodes, rng.random())));
+        let shared = Arc::new(Mutex::new(Shared::new(nodes, rng.random(), true)));
         let mut world = World {
             guarantee,
             half_width,
