@@ -115,6 +115,8 @@ pub enum Rule {
     OlderViewsNotCounted,
     /// A transaction that is prepared here is said to be so at whatever other timestamp it is proposed (Trap A.2-2).
     PreparedUnchecked,
+    /// A replica serves a snapshot alone that is not settled.
+    ServesUnsettled,
     /// Somebody writes below the timestamp of a committed transaction that has read there (Trap A.2-20).
     CommittedReadsFree,
     /// A transaction has read versions above its timestamp (Trap A.2-20).

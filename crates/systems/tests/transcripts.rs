@@ -17,7 +17,7 @@ use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, Value};
-use meridian_replication::inconsistent::Config;
+use meridian_replication::inconsistent::{Config, Members};
 use meridian_systems::Recipe;
 use meridian_systems::tapir::{Effect, Kept, Message, Replica, Shard, Timer};
 use meridian_txn::tapir::{Gateway, Guarantee, recover};
@@ -132,7 +132,7 @@ impl World {
             let address = self.address(home);
             let config = Config {
                 me: address.node,
-                replicas: (0..self.nodes.len()).map(node).collect(),
+                members: Members::first((0..self.nodes.len()).map(node).collect()),
                 database: address.database,
                 shard: address.shard,
                 repeat_ns: 30 * MS,

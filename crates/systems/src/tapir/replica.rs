@@ -17,6 +17,7 @@
 
 use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::inconsistent::{self, Application, Config, Message as Said, Op, OpId};
@@ -377,7 +378,9 @@ impl Machine for Replica {
                 self.operate(out, |operations, out| operations.on_message(now, from, said, out));
             }
             // It was settled in a view that cannot be bypassed: so it is whatever happens, and whoever is away.
-            Message::Look { id, at, range, reverse, limit_rows } if at <= self.settled() => {
+            Message::Look { id, at, range, reverse, limit_rows }
+                if at <= self.settled() || broken(Rule::ServesUnsettled) =>
+            {
                 let (view, limit_rows) = (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }

@@ -73,10 +73,10 @@ impl Names {
     }
 
     fn proposal(&self, proposal: &Proposal) -> String {
-        let Proposal { at, reads, writes: all, .. } = proposal;
-        let reads: String = reads.iter().map(|read| format!("; has read {}", seen(read))).collect();
+        let (at, all) = (proposal.at, &proposal.writes);
+        let reads: String = proposal.reads.iter().map(|read| format!("; has read {}", seen(read))).collect();
         let writes = if all.is_empty() { String::new() } else { format!("; writes {}", writes(all)) };
-        format!("{} at {}{reads}{writes}", self.attempt(proposal), moment(*at))
+        format!("{} at {}{reads}{writes}", self.attempt(proposal), moment(at))
     }
 
     fn question(&self, question: &Question) -> String {
@@ -111,9 +111,10 @@ impl Names {
 
     fn fact(&self, fact: &Fact) -> String {
         match fact {
+            Fact::Ended(End::Commit(name)) if name.is_name() => format!("{} has committed", self.attempt(name)),
             Fact::Ended(End::Commit(proposal)) => {
-                let Proposal { transaction, at, writes: all, .. } = proposal;
-                format!("{} has committed at {}: {}", self.of(*transaction), moment(*at), writes(all))
+                let (who, all) = (self.of(proposal.transaction), writes(&proposal.writes));
+                format!("{who} has committed at {}: {all}", moment(proposal.at))
             }
             Fact::Ended(End::Abort { transaction, .. }) => format!("{} is aborted", self.of(*transaction)),
             Fact::Served(through) => format!("snapshots are served up to {}", moment(*through)),
@@ -150,12 +151,14 @@ impl Names {
             Said::Missing { id, view } => format!("Missing {} in {view}", about(id)),
             Said::LeaveView { view } => format!("LeaveView for {view}"),
             Said::Change { view, last, part, .. } => {
-                let all = part.entries.values().map(|entry| (&entry.op, &entry.state));
-                format!("Change to {view} from {last}: {}", self.record(all))
+                let all = part.changes.values().flatten().map(|entry| (&entry.op, &entry.state));
+                let what = if part.upon.is_some() { "what came since" } else { "all of" };
+                format!("Change to {view} with {what} {last}: {}", self.record(all))
             }
             Said::StartView { view, part } => {
-                let all = part.entries.values().map(|entry| (&entry.op, &entry.state));
-                format!("StartView {view}: {}", self.record(all))
+                let all = part.changes.values().flatten().map(|entry| (&entry.op, &entry.state));
+                let upon = part.upon.map_or_else(String::new, |upon| format!(", other than {upon}"));
+                format!("StartView {view}{upon}: {}", self.record(all))
             }
             Said::More { view, .. } => format!("More of {view}"),
             Said::Started { view } => format!("Started {view}"),
