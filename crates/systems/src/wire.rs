@@ -1,7 +1,7 @@
 //! How a session speaks to replicas of which none leads: to each of them by itself.
 
 use meridian_machine::{Incarnation, NodeId, ShardId};
-use meridian_replication::inconsistent::OpId;
+use meridian_replication::inconsistent::{Members, OpId};
 
 /// How a session speaks to replicas.
 pub trait Wire: Send + Sync {
@@ -24,6 +24,10 @@ pub trait Wire: Send + Sync {
     }
     /// A shard's replicas.
     fn replicas(&self, shard: ShardId) -> Vec<NodeId>;
+    /// The same, with the epoch whose they are.
+    fn members(&self, shard: ShardId) -> Members {
+        Members::first(self.replicas(shard).into_iter().collect())
+    }
     /// Says something about an operation to a replica, and waits for what it says of that until the boot clock reaches `until`; `None` if nothing came, or the node cannot be
     /// reached.
     fn ask(

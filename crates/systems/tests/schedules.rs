@@ -5,10 +5,10 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::inconsistent::{Config, Members, Message as Said, Op, OpId, State, Timer as Waits, View};
-use meridian_systems::tapir::{Effect, Forgetting, Message, Replica, Shard, Timer};
+use meridian_systems::tapir::{Effect, Forgetting, Message, Page, Replica, Serve, Shard, Timer};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::{Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 const NOW: u64 = 1_000_000_000;
@@ -18,6 +18,8 @@ struct Group {
     replicas: Vec<(Replica, Outbox<Replica>)>,
     heard: Vec<bool>,
     armed: Vec<BTreeSet<Timer>>,
+    /// What is in each one's store.
+    stores: Vec<BTreeMap<Key, (Timestamp, Write)>>,
     /// Snapshots that were served, and answers to clients.
     served: usize,
     answers: Vec<Message>,
@@ -58,10 +60,26 @@ fn writes(number: u64, nanos: u64, key: &str) -> Proposal {
 
 impl Group {
     fn of(replicas: usize) -> Group {
-        let replica = |at: usize| {
+        let members = Members::first((0..replicas).map(node).collect());
+        let mut group = Group {
+            replicas: Vec::new(),
+            heard: Vec::new(),
+            armed: Vec::new(),
+            stores: Vec::new(),
+            served: 0,
+            answers: Vec::new(),
+        };
+        (0..replicas).for_each(|_| group.add(members.clone()));
+        group
+    }
+
+    /// One more, as the replicas are these.
+    fn add(&mut self, members: Members) {
+        let (at, takes_over) = (self.replicas.len(), members.epoch > 0);
+        let replica = {
             let config = Config {
                 me: node(at),
-                members: Members::first((0..replicas).map(node).collect()),
+                members,
                 database: DatabaseId(1),
                 shard: ShardId(0),
                 repeat_ns: NOW,
@@ -71,17 +89,23 @@ impl Group {
             };
             let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
             let mut out = Outbox::new();
-            let replica = Replica::new(config, Incarnation(1), shard, Vec::new(), now(), &mut out);
+            let replica = Replica::new(config, (Incarnation(1), takes_over), shard, Vec::new(), now(), &mut out);
             let forgetting = Forgetting { behind_ns: NOW / 2, enough_bytes: 3 << 10, ..Forgetting::default() };
             (replica.expect("one of them").forgetting(forgetting), out)
         };
-        Group {
-            replicas: (0..replicas).map(replica).collect(),
-            heard: vec![true; replicas],
-            armed: vec![BTreeSet::new(); replicas],
-            served: 0,
-            answers: Vec::new(),
-        }
+        self.replicas.push(replica);
+        self.heard.push(true);
+        self.armed.push(BTreeSet::new());
+        self.stores.push(BTreeMap::new());
+        self.step(at, |_, _| {});
+    }
+
+    /// A page has one row.
+    fn serves(&self, at: usize, serve: &Serve) -> Message {
+        let mut there = self.stores[at].iter().filter(|(key, _)| serve.range.contains(key));
+        let versions = there.next().map(|(_, version)| version.clone()).into_iter().collect();
+        let rest = there.next().map(|(key, _)| serve.range.from_key(key, false));
+        serve.answer(Page { versions, rest })
     }
 
     /// One is stepped, and then whoever it speaks to.
@@ -108,7 +132,13 @@ impl Group {
             match effect {
                 Do::Send { to, message } if to.node == client().node => self.answers.push(message),
                 Do::Send { to, message } => said.push((at, to.node.0 as usize - 1, message)),
-                Do::Do(Effect::Serve(_)) => self.served += 1,
+                Do::Do(Effect::Serve(serve)) if serve.to.node == client().node => self.served += 1,
+                Do::Do(Effect::Serve(serve)) => {
+                    said.push((at, serve.to.node.0 as usize - 1, self.serves(at, &serve)));
+                }
+                Do::Do(Effect::Install { at: when, writes }) => {
+                    self.stores[at].extend(writes.into_iter().map(|write| (write.key.clone(), (when, write))));
+                }
                 Do::Arm { timer, .. } => drop(self.armed[at].insert(timer)),
                 Do::Disarm { timer } => drop(self.armed[at].remove(&timer)),
                 _ => {}
@@ -156,7 +186,8 @@ fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     group.begins_another_view(1);
     group.proposes(2, 1, &writes(1, 10, "k"));
     for replica in [0, 1] {
-        let look = Message::Look { id: id(2), at: at(20), range: KeyRange::all(), reverse: false, limit_rows: 1 };
+        let look =
+            Message::Look { id: id(2), at: at(20), range: KeyRange::all(), reverse: false, limit_rows: 1, epoch: 0 };
         group.tells(replica, look);
     }
     assert_eq!(group.served, 2, "so many are enough");
@@ -291,6 +322,44 @@ fn what_nobody_can_have_meant_is_dropped() {
         group.tells(0, Message::Operation(finalize));
         assert!(!group.replicas[0].0.operations().record().get(&id(1)).unwrap().state.is_final());
     }
+}
+
+/// What is in no record any more, whoever takes over reads at the others, page by page; before that it serves nothing, and has nothing for good.
+#[test]
+fn who_takes_over_copies_what_is_settled() {
+    let mut group = Group::of(3);
+    for number in 1..4 {
+        let key = ["a", "b", "c"][number as usize - 1];
+        let proposal = writes(number, 10 + number, key);
+        (0..3).for_each(|at| group.proposes(at, number, &proposal));
+        let told = Said::Tell { id: id(100 + number), op: Fact::Ended(End::Commit(proposal.name())) };
+        (0..3).for_each(|at| group.tells(at, Message::Operation(told.clone())));
+    }
+    for _ in 0..3 {
+        group.step(0, |replica, out| replica.close(now(), out));
+        for at in 0..3 {
+            group.step(at, |replica, out| replica.stored(replica.operations().began(), 0, out));
+        }
+    }
+    assert_eq!(group.replicas[0].0.operations().record().len(), 1, "that this much is over");
+    let members = Members::first((0..3).map(node).collect()).then([0, 1, 3].map(node).into());
+    group.heard[2] = false;
+    group.add(members.clone());
+    assert!(group.replicas[3].0.is_copying());
+    for at in 0..2 {
+        group.step(at, |replica, out| replica.reconfigure(now(), members.clone(), out));
+    }
+    let leader = members.replicas.iter().position(|node| *node == members.leader_of(View { epoch: 1, number: 0 }));
+    group.fires(leader.expect("one of them"), Timer::Operations(Waits::Gather));
+    assert_eq!(group.replicas[3].0.operations().began(), View { epoch: 1, number: 0 });
+    assert!(!group.replicas[3].0.is_copying());
+    assert_eq!(group.stores[3].keys().cloned().collect::<Vec<_>>(), ["a", "b", "c"].map(Key::from));
+    // A session that takes the former ones for all is served by none of the new ones, but what is settled.
+    let look = |at| Message::Look { id: id(9), at, range: KeyRange::all(), reverse: false, limit_rows: 1, epoch: 0 };
+    group.tells(0, look(at(NOW)));
+    assert_eq!(group.served, 0);
+    group.tells(3, look(at(20)));
+    assert_eq!(group.served, 1);
 }
 
 /// By its name a commit is told to whoever has it prepared, and is kept as a whole; others do as if they had not heard of it.

@@ -144,7 +144,7 @@ impl World {
             let there = &mut self.homes[home];
             (there.out, there.timers) = (Outbox::new(), BTreeMap::new());
             there.replica =
-                Replica::new(config, Incarnation(life), application, there.disk.clone(), now, &mut there.out);
+                Replica::new(config, (Incarnation(life), false), application, there.disk.clone(), now, &mut there.out);
             self.perform(home);
         }
     }
@@ -176,6 +176,7 @@ impl World {
                 }
                 Do::Do(Effect::Began { settled, .. }) => self.shared.lock().settle(at, shard, settled),
                 Do::Do(Effect::Serve(_)) => unreachable!("no script reads a snapshot"),
+                Do::Do(Effect::Copied(_)) => unreachable!("in no script somebody takes over"),
             }
         }
         if let Some(through) = through {

@@ -215,10 +215,10 @@ pub enum Kept<I, C, R> {
 }
 
 impl<I, C, R> Kept<I, C, R> {
-    /// How far the host's store has to go, with what was kept.
-    pub fn goes_to(kept: &[Self]) -> u64 {
+    /// How far the host's store has to go, with what was kept; none, if it was never said to have anything for good.
+    pub fn goes_to(kept: &[Self]) -> Option<u64> {
         let position = |kept: &Self| if let Kept::Stored { position, .. } = kept { Some(*position) } else { None };
-        kept.iter().filter_map(position).max().unwrap_or_default()
+        kept.iter().filter_map(position).max()
     }
 }
 

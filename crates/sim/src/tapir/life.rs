@@ -83,7 +83,8 @@ impl Life {
             let store = Arc::clone(&life.store) as Arc<dyn Store>;
             let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds.clone(), store)?);
             let extent = space.extent()?;
-            let (installed, horizon, goes_to) = (extent.position, extent.horizon, Kept::goes_to(&kept));
+            let (installed, horizon, goes_to) =
+                (extent.position, extent.horizon, Kept::goes_to(&kept).unwrap_or_default());
             if installed < goes_to {
                 return Err(space.lacks(goes_to).into());
             }
@@ -99,7 +100,7 @@ impl Life {
                 part_bytes: PART_BYTES,
             };
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
-            let replica = Replica::new(config, incarnation, application, kept, clock.reading(), &mut out)
+            let replica = Replica::new(config, (incarnation, false), application, kept, clock.reading(), &mut out)
                 .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
                 .forgetting(birth.forgetting);
             life.members.insert(shard, Member::new(replica, out, space));
@@ -148,7 +149,7 @@ impl Life {
             while let Some((_, view)) = progress.began.pop_front_if(|(position, _)| *position <= applied) {
                 member.replica.stored(view, applied, &mut member.out);
             }
-            if let Some(records) = member.replica.operations().checkpoint() {
+            if let Some(records) = member.replica.checkpoint() {
                 self.journal.checkpoint(shard, envelope::write(Kind::Tapir, &records).into());
             }
         }

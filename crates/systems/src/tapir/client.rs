@@ -7,7 +7,6 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
-use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
@@ -48,13 +47,19 @@ pub async fn invoke<W: Wire<Message = Message>>(
     question: &Question,
     until: u64,
 ) -> Option<Common> {
-    let replicas = wire.replicas(shard);
-    let enough = Unordered::of(replicas.len())?;
     let id = wire.new_id();
-    let mut heard: Invocation<Answer> = Invocation::new(0, enough);
+    let mut members = wire.members(shard);
+    let mut heard: Invocation<Answer> = Invocation::new(members.epoch, members.enough()?);
     let mut tells: Option<Answer> = None;
     let asked_ns = wire.boot_ns();
     while !wire.is_closed() && wire.boot_ns() < until {
+        let known = wire.members(shard);
+        if known != members {
+            sometimes!("others take over while an operation is under way");
+            members = known;
+            (heard, tells) = (Invocation::new(members.epoch, members.enough()?), None);
+        }
+        let (enough, replicas) = (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
         let began_ns = wire.boot_ns();
         let round_ends = until.min(began_ns + TRY_NS);
         let mut asked = FuturesUnordered::new();
@@ -156,14 +161,14 @@ pub async fn look<W: Wire<Message = Message>>(
     (reverse, limit): (bool, usize),
     until: u64,
 ) -> Option<Result<Looked, Failure>> {
-    let replicas = wire.replicas(shard);
-    let enough = Unordered::of(replicas.len())?.quorum();
     while !wire.is_closed() && wire.boot_ns() < until {
         let id = wire.new_id();
+        let members = wire.members(shard);
+        let (enough, epoch) = (members.enough()?.quorum(), members.epoch);
         let round_ends = until.min(wire.boot_ns() + TRY_NS);
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-        let asked = replicas.iter().map(|node| {
-            let message = Message::Look { id, at, range: range.clone(), reverse, limit_rows };
+        let asked = members.replicas.iter().map(|node| {
+            let message = Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
             wire.ask((shard, *node), id, message, round_ends)
         });
         let (mut asked, mut pages) = (asked.collect::<FuturesUnordered<_>>(), Vec::new());

@@ -33,6 +33,9 @@ pub enum Message {
         /// So many rows at most.
         #[n(4)]
         limit_rows: u32,
+        /// Whose replicas are asked: enough of them are not enough of another epoch's.
+        #[n(5)]
+        epoch: u32,
     },
     /// What stands there, as far as the replica knows; nobody who is not prepared writes there any more.
     #[n(2)]
@@ -76,6 +79,22 @@ pub enum Message {
         #[n(2)]
         through: Timestamp,
     },
+    /// A replica that takes over wants what is settled.
+    #[n(6)]
+    Copy {
+        /// Its question; no operation has this number.
+        #[n(0)]
+        id: OpId,
+        /// As of when.
+        #[n(1)]
+        at: Timestamp,
+        /// What of it.
+        #[n(2)]
+        range: KeyRange,
+        /// So many rows at most.
+        #[n(3)]
+        limit_rows: u32,
+    },
     /// The snapshot is older than what is kept.
     #[n(5)]
     TooOld {
@@ -98,7 +117,7 @@ impl Message {
                 | inconsistent::Message::Missing { id, .. },
             ) => Some(*id),
             Message::Looked { id, .. } | Message::Found { id, .. } | Message::TooOld { id, .. } => Some(*id),
-            Message::Operation(_) | Message::Look { .. } | Message::Read { .. } => None,
+            Message::Operation(_) | Message::Look { .. } | Message::Read { .. } | Message::Copy { .. } => None,
         }
     }
 }

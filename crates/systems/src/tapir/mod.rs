@@ -9,6 +9,7 @@
 //! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits.
 
 mod client;
+mod copying;
 mod messages;
 mod replica;
 mod shard;

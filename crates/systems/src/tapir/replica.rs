@@ -15,12 +15,13 @@
 //! Each of these view changes does both: it closes a part, and settles what the one before has closed. Who leads the shard's next view looks after that; the others do if it does not. A shard that
 //! nobody asks is silent, and keeps its last few megabytes. Of a commit of several shards the name stays, for ever so far: another shard may have to learn of it.
 
+use super::copying::{Copied, Copying};
 use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_replication::inconsistent::{self, Application, Config, Message as Said, Op, OpId};
+use meridian_replication::inconsistent::{self, Application, Config, Members, Message as Said, Op, OpId};
 use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
 use std::collections::VecDeque;
 
@@ -30,6 +31,8 @@ const AHEAD_NS: u64 = 50_000_000;
 const FAR_NS: u64 = 1_000_000_000;
 /// Who recovers a transaction speaks of timestamps some seconds ahead; nobody of any further ahead than this, which would be kept until then.
 const FARTHEST_NS: u64 = 60_000_000_000;
+/// Whoever has not sent a page of a copy after so long is not waited for.
+const COPY_AGAIN_NS: u64 = 1_000_000_000;
 /// Numbers of a replica's own facts begin here: sessions of its node do not come so far.
 const OWN: u64 = 1 << 63;
 
@@ -42,6 +45,8 @@ pub enum Timer {
     Operations(inconsistent::Timer),
     /// To look whether enough is over.
     Over,
+    /// For a page of a copy.
+    Copy,
 }
 
 /// When what is over is to be forgotten.
@@ -80,6 +85,8 @@ pub enum Effect {
         /// Everything at or below has ended: whoever reads here from now on names only versions above.
         settled: Timestamp,
     },
+    /// Everything is here that was copied from others, and asked for to be installed before this. What stood below the timestamp is not.
+    Copied(Timestamp),
 }
 
 /// What a session wants to see.
@@ -141,9 +148,15 @@ pub struct Replica {
     looks: bool,
     /// So often enough was over, and nobody did anything.
     waited: usize,
+    /// It takes over, and has not everything yet.
+    copying: Option<Copying>,
     /// Served when that is on disk.
     waiting: VecDeque<(Position, Serve)>,
     durable: Position,
+}
+
+fn own_id((node, incarnation): (NodeId, Incarnation), number: u64) -> OpId {
+    OpId { node: node.0, incarnation: incarnation.0, number: OWN + number }
 }
 
 fn embed(effect: Do<Operations>) -> Option<Do<Replica>> {
@@ -160,22 +173,25 @@ fn embed(effect: Do<Operations>) -> Option<Do<Replica>> {
 }
 
 impl Replica {
-    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one of them, or their number is even.
+    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one of them, or their number is even. Whoever `takes_over` copies what others
+    /// have, if it has not said in an earlier life that it has that for good.
     pub fn new(
         config: Config,
-        life: Incarnation,
+        (life, takes_over): (Incarnation, bool),
         shard: Shard,
         kept: Vec<Kept>,
         now: Reading,
         out: &mut Outbox<Self>,
     ) -> Option<Self> {
         let (me, durable) = ((config.me, life), out.persisted());
+        let lacks = takes_over && Kept::goes_to(&kept).is_none();
+        let copying = lacks.then(|| Copying::of(shard.participant().bounds().clone()));
         let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
         let view = operations.began();
         if view > inconsistent::View::default() {
             out.act(Effect::Began { view, settled: operations.application().participant().past().settled });
         }
-        Some(Replica {
+        let mut replica = Replica {
             operations,
             me,
             facts: 0,
@@ -183,9 +199,27 @@ impl Replica {
             forgetting: Forgetting::default(),
             looks: false,
             waited: 0,
+            copying,
             waiting: VecDeque::new(),
             durable,
-        })
+        };
+        replica.copy(now, out);
+        Some(replica)
+    }
+
+    /// Whether it takes over, and has not everything yet: it serves nothing, and has nothing for good.
+    pub fn is_copying(&self) -> bool {
+        self.copying.is_some()
+    }
+
+    /// Everything that stands for the next life, in place of all that was kept before. None while there is no such thing.
+    pub fn checkpoint(&self) -> Option<Vec<Kept>> {
+        if self.is_copying() { None } else { self.operations.checkpoint() }
+    }
+
+    /// Others take over, or this one does.
+    pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
+        self.operate(now, out, |operations, out| operations.reconfigure(now, members, out));
     }
 
     /// The same, with another idea of when to forget.
@@ -200,12 +234,14 @@ impl Replica {
 
     /// Asks for a view change: for who has missed something, or for operations that nobody finishes.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        self.operate(out, |operations, out| operations.lead_view(now, out));
+        self.operate(now, out, |operations, out| operations.lead_view(now, out));
     }
 
     /// Everything that was to be installed when this view began is in its store for good: it is there after whatever happens, without the record.
     pub fn stored(&mut self, view: inconsistent::View, position: u64, out: &mut Outbox<Self>) {
-        self.operate(out, |operations, out| operations.stored(view, position, out));
+        if !self.is_copying() {
+            out.lend(|out| self.operations.stored(view, position, out), embed);
+        }
     }
 
     /// Closes what lies far enough behind, and asks for a view change: with that, what was closed before is settled, and forgotten if all replicas are there.
@@ -226,22 +262,67 @@ impl Replica {
         self.operations.application().participant().past()
     }
 
-    fn operate(&mut self, out: &mut Outbox<Self>, step: impl FnOnce(&mut Operations, &mut Outbox<Operations>)) {
+    fn operate(
+        &mut self,
+        now: Reading,
+        out: &mut Outbox<Self>,
+        step: impl FnOnce(&mut Operations, &mut Outbox<Operations>),
+    ) {
         let before = self.operations.began();
         out.lend(|out| step(&mut self.operations, out), embed);
         let view = self.operations.began();
         if view > before {
             out.act(Effect::Began { view, settled: self.settled() });
+            self.copy(now, out);
+        }
+    }
+
+    /// A view has begun, or nobody has answered: asks for what is to be copied.
+    fn copy(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        let (settled, members) = (self.settled(), self.operations.members().clone());
+        let began = self.operations.began().epoch == members.epoch;
+        let Some(copying) = self.copying.as_mut().filter(|_| began) else { return };
+        if copying.begin(settled) {
+            return self.copied(Timestamp::ZERO, out);
+        }
+        self.facts += 1;
+        let id = own_id(self.me, self.facts);
+        let all = members.replicas.union(&members.former).copied();
+        let others: Vec<NodeId> = all.filter(|node| *node != self.me.0).collect();
+        if let Some((to, message)) = copying.ask(id, &others) {
+            out.send(self.operations.address(to), message);
+        }
+        out.arm(Timer::Copy, now.boot_ns + COPY_AGAIN_NS);
+    }
+
+    fn copied(&mut self, at: Timestamp, out: &mut Outbox<Self>) {
+        sometimes!("a replica that takes over has everything");
+        self.copying = None;
+        out.disarm(Timer::Copy);
+        out.act(Effect::Copied(at));
+    }
+
+    fn on_copied(&mut self, now: Reading, id: OpId, page: Page, out: &mut Outbox<Self>) {
+        let (versions, all) = match self.copying.as_mut().and_then(|copying| copying.take(id, page)) {
+            Some(Copied::More(versions)) => (versions, None),
+            Some(Copied::All(versions, at)) => (versions, Some(at)),
+            None => return,
+        };
+        for (at, write) in versions {
+            out.act(Effect::Install { at, writes: vec![write] });
+        }
+        match all {
+            Some(at) => self.copied(at, out),
+            None => self.copy(now, out),
         }
     }
 
     /// Takes a fact of its own into the record.
     fn note(&mut self, now: Reading, fact: Fact, out: &mut Outbox<Self>) {
         self.facts += 1;
-        let (node, incarnation) = (self.me.0.0, self.me.1.0);
-        let id = OpId { node, incarnation, number: OWN + self.facts };
+        let id = own_id(self.me, self.facts);
         let (myself, said) = (self.operations.address(self.me.0), Said::Tell { id, op: fact });
-        self.operate(out, |operations, out| operations.on_message(now, myself, said, out));
+        self.operate(now, out, |operations, out| operations.on_message(now, myself, said, out));
     }
 
     /// What else is said is dropped at the door.
@@ -293,6 +374,11 @@ impl Replica {
         }
     }
 
+    /// Whether a node has a replica, or had.
+    fn is_known(&self, node: NodeId) -> bool {
+        self.operations.members().has(node)
+    }
+
     /// What could be closed by now.
     fn closes(&self, now: Reading) -> Timestamp {
         Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns))
@@ -334,7 +420,7 @@ impl Replica {
     }
 
     fn on_read(&self, serve: Serve, out: &mut Outbox<Self>) {
-        if self.operations.application().participant().has(&serve.range) {
+        if !self.is_copying() && self.operations.application().participant().has(&serve.range) {
             out.act(Effect::Serve(serve));
         }
     }
@@ -375,18 +461,30 @@ impl Machine for Replica {
             Message::Operation(said) => {
                 let Some(said) = self.in_full(said) else { return };
                 self.watch(now, out);
-                self.operate(out, |operations, out| operations.on_message(now, from, said, out));
+                self.operate(now, out, |operations, out| operations.on_message(now, from, said, out));
             }
             // It was settled in a view that cannot be bypassed: so it is whatever happens, and whoever is away.
-            Message::Look { id, at, range, reverse, limit_rows }
+            Message::Look { id, at, range, reverse, limit_rows, .. }
                 if at <= self.settled() || broken(Rule::ServesUnsettled) =>
             {
                 let (view, limit_rows) = (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
             // What is between two views does not know what the next one begins with.
-            Message::Look { .. } if self.operations.is_between_views() => {}
-            Message::Look { id, at, range, reverse, limit_rows } => {
+            Message::Look { .. } if self.operations.is_between_views() || self.is_copying() => {}
+            Message::Look { epoch, .. } if epoch != self.operations.began().epoch => {}
+            Message::Copy { id, at, range, limit_rows } if at <= self.settled() && self.is_known(from.node) => {
+                let (view, limit_rows) = (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
+                self.on_read(Serve { to: from, id, view, range, reverse: false, limit_rows }, out);
+            }
+            Message::Looked { id, page: Some(page), settled: true } if self.is_known(from.node) => {
+                self.on_copied(now, id, page, out);
+            }
+            Message::TooOld { id, oldest } if self.is_known(from.node) => {
+                let bounds = self.operations.application().participant().bounds().clone();
+                self.copying.iter_mut().for_each(|copying| copying.too_old(id, oldest, bounds.clone()));
+            }
+            Message::Look { id, at, range, reverse, limit_rows, .. } => {
                 let (view, limit_rows) = (View::Snapshot(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_look(now, at, Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
@@ -395,20 +493,22 @@ impl Machine for Replica {
                 let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
-            Message::Looked { .. } | Message::Found { .. } | Message::TooOld { .. } => {} // For sessions.
+            // Those are for sessions, and such a copy nobody has asked for who may.
+            Message::Copy { .. } | Message::Looked { .. } | Message::Found { .. } | Message::TooOld { .. } => {}
         }
     }
 
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
-            Timer::Operations(timer) => self.operate(out, |operations, out| operations.on_timer(now, timer, out)),
+            Timer::Operations(timer) => self.operate(now, out, |operations, out| operations.on_timer(now, timer, out)),
             Timer::Over => self.look_back(now, out),
+            Timer::Copy => self.copy(now, out),
         }
     }
 
     fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
         self.durable = self.durable.max(through);
-        self.operate(out, |operations, out| operations.on_durable(now, through, out));
+        self.operate(now, out, |operations, out| operations.on_durable(now, through, out));
         self.go_on(out);
     }
 }

@@ -353,7 +353,8 @@ impl World {
             let (now, shard) = (self.reading(at), Shard::new(self.guarantee, shard, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
-            let replica = Replica::new(config, Incarnation(life), shard, there.disk.clone(), now, &mut there.out);
+            let replica =
+                Replica::new(config, (Incarnation(life), false), shard, there.disk.clone(), now, &mut there.out);
             there.replica = replica.map(|replica| replica.forgetting(FORGETTING));
             self.perform(home);
         }
@@ -395,6 +396,7 @@ impl World {
                     let after = self.rng.random_range(0..200 * MS);
                     self.push(after, Event::Stored { home, life, view });
                 }
+                Do::Do(Effect::Copied(_)) => unreachable!("nobody takes over"),
                 Do::Do(Effect::Serve(serve)) => {
                     let after = self.rng.random_range(0..2 * MS);
                     self.push(after, Event::Serve { home, life, serve });

@@ -182,6 +182,11 @@ impl Participant {
         self.served
     }
 
+    /// The shard's keys.
+    pub fn bounds(&self) -> &KeyRange {
+        &self.bounds
+    }
+
     /// Whether all keys of a range are this shard's.
     pub fn has(&self, range: &KeyRange) -> bool {
         self.bounds.contains_range(range) || self.own.contains_range(range)
