@@ -16,7 +16,7 @@ use crate::resident::{Input, Resident, World};
 use crate::timers::{Alarms, Wake};
 use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::FIRST_SHARD;
-use meridian_replication::inconsistent::OpId;
+use meridian_replication::inconsistent::{Members, OpId};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::{Distances, Wire};
 use minicbor::Encode;
@@ -66,7 +66,7 @@ pub struct Desk<R: Leaderless> {
     database: DatabaseId,
     me: NodeId,
     incarnation: Incarnation,
-    replicas: Vec<NodeId>,
+    members: RwLock<Members>,
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
     replica: RwLock<Option<Arc<ReplicaOf<R>>>>,
@@ -85,11 +85,11 @@ pub struct Desk<R: Leaderless> {
 }
 
 impl<R: Leaderless> Desk<R> {
-    /// Nobody yet. `replicas` are the nodes that have one.
+    /// Nobody yet. `members` are the nodes that have a replica.
     pub fn new(
         database: DatabaseId,
         (me, incarnation): (NodeId, Incarnation),
-        replicas: Vec<NodeId>,
+        members: Members,
         plumbing: Arc<Plumbing>,
         peers: Arc<OnceLock<Arc<Peers>>>,
         recipe: R,
@@ -102,7 +102,7 @@ impl<R: Leaderless> Desk<R> {
             database,
             me,
             incarnation,
-            replicas,
+            members: RwLock::new(members),
             plumbing,
             peers,
             replica: RwLock::default(),
@@ -144,8 +144,25 @@ impl<R: Leaderless> Desk<R> {
     }
 
     /// The nodes that have a replica.
-    pub fn replicas(&self) -> &[NodeId] {
-        &self.replicas
+    pub fn replicas(&self) -> Vec<NodeId> {
+        self.members.read().replicas.iter().copied().collect()
+    }
+
+    /// The same, with the epoch whose they are.
+    pub fn members(&self) -> Members {
+        self.members.read().clone()
+    }
+
+    /// Others take over.
+    pub fn reconfigure(&self, members: Members) {
+        *self.members.write() = members;
+    }
+
+    /// This node has no replica any more.
+    pub fn remove(&self) {
+        if let Some(replica) = self.replica.write().take() {
+            replica.stop();
+        }
     }
 
     /// For how long superseded versions are kept, if somebody says.
@@ -176,7 +193,7 @@ impl<R: Leaderless> Desk<R> {
 
     /// Whom a read asks one after the other, of those who can be asked: [the closest first](Distances::order).
     pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
-        let mut drawn = self.replicas.clone();
+        let mut drawn = self.replicas();
         let first = self.random.lock().random_range(0..drawn.len().max(1));
         drawn.rotate_left(first);
         let mut order = self.distances.lock().order(self.me, drawn, fresh);
@@ -309,7 +326,11 @@ impl<R: Leaderless> Wire for Desk<R> {
     }
 
     fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-        self.replicas.clone()
+        Desk::replicas(self)
+    }
+
+    fn members(&self, _: ShardId) -> Members {
+        Desk::members(self)
     }
 
     async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: R::Message, until: u64) -> Option<R::Message> {

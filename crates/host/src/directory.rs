@@ -36,6 +36,7 @@ use meridian_store::{Left, Space};
 use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin, Replica};
+use meridian_systems::tapir::Forgetting;
 use meridian_txn::locking::Members;
 use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -82,6 +83,9 @@ impl std::error::Error for DatabaseError {}
 const BORN_WITHIN_NS: u64 = 5_000_000_000;
 /// Numbers of shards that a split of many keys takes at once: as many are lost if it fails, and a database has not for ever more.
 const NUMBERS_AT_ONCE: usize = 32;
+
+/// Replicas that take over have everything within so long, or whoever waits for that is told that they have not.
+const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
 
 /// What cannot be done for want of room is tried again after this.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -141,6 +145,8 @@ pub struct Here {
     pub members: Vec<NodeId>,
     /// How patient they are.
     pub patience: Patience,
+    /// When replicas without a leader forget what is over.
+    pub forgetting: Forgetting,
     /// The folder, for errors to name.
     pub folder: Option<PathBuf>,
     /// What its machines share.
@@ -241,11 +247,60 @@ impl Directory {
     /// Brings to life its replica of a database whose replicas validate.
     fn begin_tapir(&self, row: &DatabaseRow, guarantee: Guarantee) -> Result<(), OpenError> {
         let desk = self.new_desk(row, Tapir::default());
-        let (key, records) = self.take_records(row, Kind::Tapir)?;
-        let place = tapir::Place { key, guarantee, desk: Arc::clone(&desk) };
+        let (key, mut records) = self.take_records(row, Kind::Tapir)?;
+        let since = tapir::members::since(row, &self.here.members, self.here.me);
+        // What it had in an earlier stay, or has of one that has ended meanwhile.
+        let is_old =
+            since.is_none_or(|since| since > 0 && (records.is_empty() || since > tapir::members::kept_in(&records)));
+        if is_old && !desk.members().former.contains(&self.here.me) {
+            records.clear();
+            self.remove(key).map_err(|error| self.of_store(error))?;
+        }
+        let place = tapir::Place {
+            key,
+            guarantee,
+            forgetting: self.here.forgetting,
+            takes_over: since > Some(0),
+            desk: Arc::clone(&desk),
+        };
         let replica = tapir::begin(place, records).map_err(|error| self.of_store(error))?;
         let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
         self.doors.write().insert(row.id, Door::Tapir(gateway));
+        replica.into_iter().for_each(|replica| desk.add(replica));
+        Ok(())
+    }
+
+    /// Removes what this node had of a shard without leaders.
+    fn remove(&self, key: MachineKey) -> Result<(), StoreError> {
+        Space::open(key.database, key.shard, Arc::clone(&self.here.plumbing.store))?.forget()?;
+        self.here.plumbing.journal.forget(key);
+        Ok(())
+    }
+
+    /// Others take over, or this node does, or it has nothing to do with it any more.
+    fn take_over(&self, row: &DatabaseRow, guarantee: Guarantee, desk: &Arc<tapir::Desk>) -> Result<(), OpenError> {
+        let (me, before, members) = (self.here.me, desk.members(), tapir::members::of(row, &self.here.members));
+        if members == before {
+            return Ok(());
+        }
+        desk.reconfigure(members.clone());
+        let since = tapir::members::since(row, &self.here.members, me);
+        // One of an earlier stay is not the one that takes over.
+        let stays = members.has(me) && since.is_none_or(|since| since <= before.epoch);
+        if let Some(replica) = desk.replica().filter(|_| stays) {
+            replica.post(Input::Call(Box::new(move |replica: &mut tapir::Replica, now, out| {
+                replica.reconfigure(now, members, out);
+            })));
+            return Ok(());
+        }
+        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
+        desk.remove();
+        self.remove(key).map_err(|error| self.of_store(error))?;
+        let Some(since) = since else { return Ok(()) };
+        tracing::info!(database = row.id.0, epoch = since, "takes over as a replica of a database");
+        let place =
+            tapir::Place { key, guarantee, forgetting: self.here.forgetting, takes_over: true, desk: Arc::clone(desk) };
+        let replica = tapir::begin(place, Vec::new()).map_err(|error| self.of_store(error))?;
         replica.into_iter().for_each(|replica| desk.add(replica));
         Ok(())
     }
@@ -263,9 +318,9 @@ impl Directory {
     /// Where sessions of a database without leaders meet.
     fn new_desk<R: Leaderless>(&self, row: &DatabaseRow, recipe: R) -> Arc<Desk<R>> {
         let here = &self.here;
-        let replicas = if row.replicas.is_empty() { here.members.clone() } else { row.replicas.clone() };
+        let members = tapir::members::of(row, &here.members);
         let me = (here.me, here.incarnation);
-        let desk = Desk::new(row.id, me, replicas, Arc::clone(&here.plumbing), Arc::clone(&here.peers), recipe);
+        let desk = Desk::new(row.id, me, members, Arc::clone(&here.plumbing), Arc::clone(&here.peers), recipe);
         desk.retain(row.retention_ns);
         desk
     }
@@ -499,7 +554,12 @@ impl Directory {
         databases.learn(row);
         let lives = databases.iter().find(|known| known.id == id);
         match (self.door(id), lives) {
-            (Some(door), Some(row)) => door.retain(row.retention_ns),
+            (Some(door), Some(row)) => {
+                door.retain(row.retention_ns);
+                if let (Door::Tapir(gateway), Some(Recipe::Tapir(guarantee))) = (&door, Recipe::named(&row.protocol)) {
+                    self.take_over(row, guarantee, gateway.site())?;
+                }
+            }
             (None, Some(row)) => self.begin(row, None)?,
             (_, None) => {}
         }
@@ -687,12 +747,43 @@ impl Directory {
     /// Gives all groups of a database these members.
     pub async fn change_members(&self, name: &str, members: Members) -> Result<(), DatabaseError> {
         let failed = DatabaseError::Failed;
+        if let Some(Door::Tapir(gateway)) = self.find(name).await.map_err(failed)? {
+            return self.give_to(name, gateway.site(), members).await;
+        }
         let gateway = self.with_groups(name, "changing the members").await?;
         if gateway.site().sessions().database() == SYSTEM {
             let why = "every node has a member of \"system\": by its rows it knows which databases there are";
             return Err(failed(Failure::Refused(why.into())));
         }
         gateway.change_members(members).await.map_err(failed)
+    }
+
+    /// These nodes have the replicas of a database without leaders, as soon as this returns well. Otherwise whoever says the same again goes on.
+    async fn give_to(&self, name: &str, desk: &Arc<tapir::Desk>, members: Members) -> Result<(), DatabaseError> {
+        if !members.learners.is_empty() || !members.witnesses.is_empty() {
+            let why =
+                "a database without leaders has neither learners nor witnesses: ALTER DATABASE … MEMBERS (1, 2, 3)";
+            return Err(DatabaseError::Replicas(why.into()));
+        }
+        let replicas = odd(self.replicas(members.voters)?)?;
+        let of_name =
+            |databases: &Databases| databases.named(name).cloned().ok_or_else(|| DatabaseError::Missing(name.into()));
+        self.write(|databases| {
+            let row = of_name(databases)?;
+            tapir::members::next(&row, &self.here.members, &replicas).map_err(DatabaseError::Replicas)
+        })
+        .await?;
+        let until = crate::clock::boot_ns() + TAKEN_OVER_WITHIN_NS;
+        let epoch = desk.members().epoch;
+        desk.have_taken_over(epoch, until).await.map_err(|why| {
+            let why = format!("{why}: the change goes on when it does, and ends when it is asked for again");
+            DatabaseError::Failed(Failure::Unavailable(why))
+        })?;
+        self.write(|databases| {
+            let row = of_name(databases)?;
+            Ok(if row.epoch == epoch { DatabaseRow { former: Vec::new(), ..row } } else { row })
+        })
+        .await
     }
 
     /// Numbers for new shards of a database; whatever becomes of the shards, nobody else gets them.

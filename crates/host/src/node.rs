@@ -40,6 +40,7 @@ use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Message, Replica};
+use meridian_systems::tapir::Forgetting;
 use meridian_txn::locking::{Members as GroupMembers, Request, Seat, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
@@ -80,6 +81,8 @@ pub struct Options {
     pub settle: SettleOptions,
     /// How patient the members of a group are.
     pub patience: Patience,
+    /// When replicas without a leader forget what is over.
+    pub forgetting: Forgetting,
 }
 
 impl Options {
@@ -98,6 +101,7 @@ impl Options {
             cache_bytes: 64 << 20,
             settle: SettleOptions::default(),
             patience: Patience::default(),
+            forgetting: Forgetting::default(),
         }
     }
 
@@ -373,6 +377,7 @@ impl Node {
             incarnation: identity.incarnation,
             members: members.nodes(),
             patience: options.patience,
+            forgetting: options.forgetting,
             folder: options.data.clone(),
             plumbing: Arc::clone(&plumbing),
             peers: Arc::clone(&peers),
@@ -578,11 +583,11 @@ impl Node {
             }
             Door::Tapir(gateway) => {
                 let desk = gateway.site();
-                desk.replica().map(|replica| of_replica(&row, desk.replicas(), &*replica)).into_iter().collect()
+                desk.replica().map(|replica| of_replica(&row, &desk.replicas(), &*replica)).into_iter().collect()
             }
             Door::QwStore(gateway) => {
                 let desk = gateway.site();
-                desk.replica().map(|replica| of_replica(&row, desk.replicas(), &*replica)).into_iter().collect()
+                desk.replica().map(|replica| of_replica(&row, &desk.replicas(), &*replica)).into_iter().collect()
             }
         });
         Status {

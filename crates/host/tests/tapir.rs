@@ -2,13 +2,14 @@
 
 mod common;
 
-use common::{get_in, insist, members, open, put_in};
+use common::{get_in, insist, members, open, put_in, some_members};
 use futures::executor::block_on;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
 use meridian_systems::Recipe;
+use meridian_txn::locking::Members as GroupMembers;
 use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::sync::Arc;
@@ -159,6 +160,75 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
         let sum: u64 = get_in(&lab(&node.lock()), "sum").expect("it was written").parse().unwrap();
         assert!((sure..=sure + perhaps).contains(&sum), "{sum}, and {sure} to {} were added", sure + perhaps);
     }
+}
+
+fn to(nodes: &[u32]) -> GroupMembers {
+    GroupMembers { voters: nodes.iter().copied().map(NodeId).collect(), ..GroupMembers::default() }
+}
+
+/// Node 3 is gone for good, and node 4 takes over. It has everything by then, also what is in no record any more: so the other two may go one after the other.
+#[test]
+fn another_node_takes_over_from_one_that_is_gone() {
+    let (members, folder) = (some_members(5), tempfile::tempdir().unwrap());
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=5).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let on = |nodes: &[Option<Arc<Node>>], at: usize| Arc::clone(nodes[at].as_ref().expect("it is up"));
+    let three = || vec![NodeId(1), NodeId(2), NodeId(3)];
+    let first = on(&nodes, 0);
+    insist(|| block_on(first.create_database("lab", TAPIR, three())).map_err(|error| error.to_string()));
+    for number in 0..200 {
+        put_in(&lab(&first), &format!("k{number:03}"), "from the beginning");
+    }
+    // What is settled one node alone serves, as of a moment ago; and it is forgotten soon.
+    let written = block_on(begin(&lab(&first)).commit());
+    let Outcome::Committed { at: written } = written else { panic!("{written:?}") };
+    let settled = || {
+        put_in(&lab(&first), "another", "so that it goes on");
+        let mode = Mode::ReadOnly(ReadAt::AtLeast(written));
+        let transaction = block_on(lab(&first).begin(Begin { mode, age: None })).map_err(|why| why.to_string())?;
+        let at = transaction.read_at().expect("a snapshot has a timestamp");
+        if at.nanos + 50_000_000 < transaction.began().latest { Ok(at) } else { Err("nothing is settled".to_owned()) }
+    };
+    let before = insist(settled);
+    insist(|| settled().and_then(|at| if at > before { Ok(()) } else { Err("nothing else is settled".to_owned()) }));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    insist(settled);
+    for number in 0..20 {
+        put_in(&lab(&first), &format!("k{number:03}"), "later");
+    }
+    nodes[2] = None;
+    for wrong in [to(&[1, 2]), to(&[1, 2, 9]), GroupMembers { learners: vec![NodeId(4)], ..to(&[1, 2, 5]) }] {
+        let refused = block_on(first.change_members("lab", wrong));
+        assert!(matches!(refused, Err(DatabaseError::Replicas(_))), "{refused:?}");
+    }
+    block_on(first.change_members("lab", to(&[1, 2, 4]))).unwrap();
+    block_on(first.change_members("lab", to(&[1, 2, 4]))).unwrap();
+    put_in(&lab(&first), "k000", "last");
+    drop(first);
+    // What a session sees that asks there, and what enough of them say.
+    let judge = |nodes: &[Option<Arc<Node>>], at: usize| {
+        let database = lab(&on(nodes, at));
+        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+        let mut transaction = block_on(database.begin(begin)).unwrap();
+        let rows = block_on(transaction.scan(&KeyRange::prefix(b"k"), Lock::Shared, false, 1000)).unwrap();
+        assert_eq!(rows.rows.len(), 200, "at node {}", at + 1);
+        for (index, value) in [(0, "last"), (1, "later"), (100, "from the beginning")] {
+            assert_eq!(rows.rows[index].1, Value::from(value), "at node {}", at + 1);
+            assert_eq!(get_in(&database, &format!("k{index:03}")).as_deref(), Some(value), "at node {}", at + 1);
+        }
+    };
+    [0, 1, 3, 4].into_iter().for_each(|at| judge(&nodes, at));
+    // Node 5 takes over from node 2, and one from the first is away.
+    block_on(on(&nodes, 3).change_members("lab", to(&[1, 4, 5]))).unwrap();
+    put_in(&lab(&on(&nodes, 4)), "k000", "last");
+    nodes[0] = None;
+    [3, 4].into_iter().for_each(|at| judge(&nodes, at));
+    put_in(&lab(&on(&nodes, 3)), "k000", "last");
+    // What they have outlives them.
+    for at in [3, 4] {
+        nodes[at] = None;
+        nodes[at] = Some(open(at as u32 + 1, &members, folder.path()));
+    }
+    [3, 4].into_iter().for_each(|at| judge(&nodes, at));
 }
 
 #[test]

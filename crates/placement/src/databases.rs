@@ -52,6 +52,18 @@ pub struct DatabaseRow {
     #[n(6)]
     #[cbor(default)]
     pub replicas: Vec<NodeId>,
+    /// How often others took over from those.
+    #[n(8)]
+    #[cbor(default)]
+    pub epoch: u32,
+    /// From whom these take over; none, once they have.
+    #[n(9)]
+    #[cbor(default)]
+    pub former: Vec<NodeId>,
+    /// Since which epoch a node has a replica, without a break; one that is not named, from the beginning.
+    #[n(10)]
+    #[cbor(default)]
+    pub since: Vec<(NodeId, u32)>,
 }
 
 impl DatabaseRow {
@@ -66,6 +78,9 @@ impl DatabaseRow {
             dropped: false,
             retention_ns: None,
             replicas: Vec::new(),
+            epoch: 0,
+            former: Vec::new(),
+            since: Vec::new(),
         }
     }
 
@@ -115,8 +130,9 @@ impl Databases {
             None if row.id < FIRST_FREE => return false,
             _ => row,
         };
-        // A number is never reused: what was dropped stays so, whatever older row is heard of later.
-        if known.is_some_and(|known| known.dropped || *known == row) {
+        // A number is never reused: what was dropped stays so, whatever older row is heard of later. And epochs do not go back.
+        let step = |row: &DatabaseRow| (row.epoch, row.former.is_empty());
+        if known.is_some_and(|known| known.dropped || *known == row || step(known) > step(&row)) {
             return false;
         }
         self.by_id.insert(row.id, row);

@@ -543,6 +543,19 @@ impl Space {
         Ok(false)
     }
 
+    /// What stood below this is not here, and is refused from now on. To be [kept](Self::keep_horizon) once what stands at it is settled.
+    pub fn raise_horizon(&self, to: Timestamp) {
+        self.recent.raise_horizon(to);
+    }
+
+    /// The same for ever: durable when this returns.
+    pub fn keep_horizon(&self) -> Result<(), StoreError> {
+        let _alone = self.settling.lock();
+        let space = self.facts();
+        let facts = vec![(space, HORIZON, self.recent.horizon().to_be_bytes().to_vec())];
+        self.store.apply_durably(Batch { space, facts, ..Batch::default() })
+    }
+
     /// Everything that was agreed up to some entry at or after `position`, as it stands in the store now, for whoever has to be sent
     /// all of it; `None` while the store does not go that far.
     pub fn whole(&self, position: u64) -> Result<Option<Whole>, StoreError> {

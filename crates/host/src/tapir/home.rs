@@ -14,15 +14,15 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::{Config, Members, View};
+use meridian_replication::inconsistent::{Config, View};
 use meridian_store::Space;
 use meridian_systems::envelope::Kind;
-use meridian_systems::tapir::{Effect, Kept, Message, Page, Replica, Serve, Shard, looked};
+use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Page, Replica, Serve, Shard, looked};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Found, Guarantee, Looked};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -48,6 +48,10 @@ pub struct ReplicaHome {
     /// That of the store at birth: at or below it the store has everything, but for what was superseded and collected.
     horizon: Timestamp,
     settled: RwLock<Timestamp>,
+    /// It has everything, and serves.
+    serves: AtomicBool,
+    /// What it copied, up to which place, and as of when: below that it has nothing, which is to be kept in mind once it is in the store for good.
+    copied: Mutex<Option<(u64, Timestamp)>>,
     /// Views that began here, and the place of the newest install before that.
     began: Mutex<VecDeque<(u64, View)>>,
     this: Weak<ReplicaShard>,
@@ -59,23 +63,27 @@ pub struct Place {
     pub key: MachineKey,
     /// What its database promises.
     pub guarantee: Guarantee,
+    /// When it forgets what is over.
+    pub forgetting: Forgetting,
+    /// It was none from the beginning: what the others have is copied first.
+    pub takes_over: bool,
     /// The database's sessions on this node.
     pub desk: Arc<Desk>,
 }
 
 /// Brings a replica to life from what the log has of it. `None` if this node is none of the database's.
 pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
-    let Place { key, guarantee, desk } = place;
+    let Place { key, guarantee, forgetting, takes_over, desk } = place;
     let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
     let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
     let extent = space.extent()?;
-    let goes_to = Kept::goes_to(&records);
+    let goes_to = Kept::goes_to(&records).unwrap_or_default();
     if extent.position < goes_to {
         return Err(space.lacks(goes_to)); // What was forgotten elsewhere is nowhere any more.
     }
     let config = Config {
         me,
-        members: Members::first(desk.replicas().iter().copied().collect()),
+        members: desk.members(),
         database: desk.database(),
         shard: ShardId(key.shard),
         repeat_ns: REPEAT_NS,
@@ -85,9 +93,11 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
     };
     let shard = Shard::new(guarantee, ShardId(key.shard), KeyRange::all());
     let mut out = Outbox::new();
-    let Some(replica) = Replica::new(config, life, shard, records, plumbing.clock.now(), &mut out) else {
+    let Some(replica) = Replica::new(config, (life, takes_over), shard, records, plumbing.clock.now(), &mut out) else {
         return Ok(None);
     };
+    let replica = replica.forgetting(forgetting);
+    let serves = AtomicBool::new(!replica.is_copying());
     let outlet = Outlet::new(Kind::Tapir, key, (me, life), plumbing, Arc::clone(desk.peers()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
@@ -96,6 +106,8 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
         installed: AtomicU64::new(extent.position),
         horizon: extent.horizon,
         settled: RwLock::new(Timestamp::ZERO), // Until what the record has is installed.
+        serves,
+        copied: Mutex::default(),
         began: Mutex::default(),
         this: this.clone(),
     })))
@@ -107,17 +119,20 @@ impl ReplicaHome {
         &self.space
     }
 
-    /// Everything at or below has ended here.
+    /// Everything at or below has ended here, and stands in its store.
     pub fn closed(&self) -> Timestamp {
-        *self.settled.read()
+        if self.serves.load(Ordering::Acquire) { *self.settled.read() } else { Timestamp::ZERO }
     }
 
-    /// What is newest in a range here, for a session of this node.
-    pub fn find(&self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Found, Failure> {
+    /// What is newest in a range here, for a session of this node; nothing, before it has everything.
+    pub fn find(&self, range: &KeyRange, reverse: bool, limit: usize) -> Option<Result<Found, Failure>> {
+        if !self.serves.load(Ordering::Acquire) {
+            return None;
+        }
         let through = self.closed();
         let found = self.space.scan(range, Timestamp::MAX, reverse, limit, CHUNK_BYTES);
-        let chunk = found.map_err(|error| Failure::Storage(error.to_string()))?;
-        Ok(Found { chunk, through })
+        let found = found.map(|chunk| Found { chunk, through });
+        Some(found.map_err(|error| Failure::Storage(error.to_string())))
     }
 
     /// What stands in a range at a timestamp, for a session of this node; nothing, where somebody may still come to write there.
@@ -180,6 +195,11 @@ impl World<Replica> for ReplicaHome {
                 *self.settled.write() = settled;
                 self.began.lock().push_back((self.installed.load(Ordering::Relaxed), view));
             }
+            Effect::Copied(at) => {
+                self.space.raise_horizon(at);
+                *self.copied.lock() = Some((self.installed.load(Ordering::Relaxed), at));
+                self.serves.store(true, Ordering::Release);
+            }
             // What one key takes is not worth another thread.
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
@@ -217,13 +237,23 @@ impl Settles for ReplicaShard {
     fn let_go(&self, applied: u64) {
         let home = self.world();
         let outlet = Arc::clone(&home.outlet);
+        let copied = home.copied.lock().take_if(|(position, _)| *position <= applied);
+        if let Some((position, at)) = copied
+            && let Err(error) = home.space.keep_horizon()
+        {
+            tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
+            *home.copied.lock() = Some((position, at));
+        }
+        if home.copied.lock().is_some() {
+            return; // It has nothing for good yet.
+        }
         let mut stored = None;
         while let Some((_, view)) = home.began.lock().pop_front_if(|(position, _)| *position <= applied) {
             stored = Some(view);
         }
         self.post(Input::Call(Box::new(move |replica: &mut Replica, _, out| {
             stored.into_iter().for_each(|view| replica.stored(view, applied, out));
-            if let Some(checkpoint) = replica.operations().checkpoint() {
+            if let Some(checkpoint) = replica.checkpoint() {
                 outlet.checkpoint(&checkpoint);
             }
         })));

@@ -10,22 +10,25 @@
 //! | file | question |
 //! |---|---|
 //! | `home` | what does a replica's node do for it? |
+//! | `members` | how do other nodes' replicas take over? |
 //! | `site` | what do sessions ask for, and whom? |
 //! | `tending` | who finishes what nobody finishes, and who catches up? |
 //!
-//! Not yet here: more shards than one, and other members than those of a database's birth.
+//! Not yet here: more shards than one.
 
 mod home;
+pub mod members;
 mod site;
 mod tending;
 
 pub use home::{Place, ReplicaHome, ReplicaShard, begin};
+pub use meridian_systems::tapir::Replica;
 
 use crate::desk::{self, Leaderless};
 use meridian_machine::NodeId;
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::envelope::Kind;
-use meridian_systems::tapir::{Message, Replica};
+use meridian_systems::tapir::Message;
 use std::sync::Arc;
 use tending::Tending;
 

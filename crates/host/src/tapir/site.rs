@@ -63,8 +63,9 @@ impl Site for Desk {
             for node in self.nearest(fresh) {
                 if node == Wire::here(self).0 {
                     // Also to a fresh read: rather something that may be behind than nothing.
-                    if let Some(replica) = self.replica() {
-                        return Some(replica.world().find(range, reverse, limit));
+                    if let Some(found) = self.replica().and_then(|replica| replica.world().find(range, reverse, limit))
+                    {
+                        return Some(found);
                     }
                     continue;
                 }

@@ -12,6 +12,7 @@ use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, Value};
 use meridian_placement::Member;
+use meridian_systems::tapir::Forgetting;
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +20,17 @@ use std::time::{Duration, Instant};
 
 /// Of a new cluster, at ports that are free.
 pub fn members() -> Vec<Member> {
+    some_members(3)
+}
+
+/// The same, of so many nodes.
+pub fn some_members(many: usize) -> Vec<Member> {
     let member = |(index, port): (usize, u16)| Member {
         node: NodeId(u32::try_from(index).unwrap() + 1),
         zone: format!("zone{index}"),
         address: format!("127.0.0.1:{port}"),
     };
-    ports::free_ports(3).into_iter().enumerate().map(member).collect()
+    ports::free_ports(many).into_iter().enumerate().map(member).collect()
 }
 
 /// Short, so that tests of what comes after a silence are: what is killed is missed soon.
@@ -49,7 +55,10 @@ pub fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Memb
         after: Duration::ZERO,
         ..SettleOptions::default()
     };
-    let options = Options { log_segment_bytes: 1 << 20, settle, patience, ..options.at(folder.join(node.to_string())) };
+    // What is over is forgotten as soon as may be.
+    let forgetting = Forgetting { every_ns: 100_000_000, behind_ns: 100_000_000, enough_bytes: 10_000 };
+    let options = options.at(folder.join(node.to_string()));
+    let options = Options { log_segment_bytes: 1 << 20, settle, patience, forgetting, ..options };
     Node::open(options).unwrap()
 }
 
