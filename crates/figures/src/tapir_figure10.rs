@@ -42,7 +42,7 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (seconds, sessions) = effort.pick((60, 20), (4, 3));
     let mut all = Vec::new();
     for (client, (region, _)) in CLIENTS.iter().enumerate() {
-        for recipe in Recipe::ALL {
+        for recipe in Recipe::OF_TRANSACTIONS {
             progress(&format!("the client in {region}, {}", recipe.name()));
             let run = |work, sessions| {
                 let (gateways, seated_in, window_ns) = (CLIENTS.len(), Some(client), seconds * S);
@@ -87,7 +87,7 @@ fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
         let [one, two] = alone.map(|ms| format!("{ms:.1}"));
         let [region, name, told] = [region, recipe.name(), told].map(str::to_owned);
         table.rows.push(vec![region, name, one, two, ms(0.5), ms(0.99), aborted, told]);
-        let color = Recipe::ALL.iter().position(|known| known == recipe).unwrap_or_default();
+        let color = Recipe::OF_TRANSACTIONS.iter().position(|known| known == recipe).unwrap_or_default();
         for (shards, ms) in ["1 shard", "2 shards"].into_iter().zip(alone) {
             let name = format!("{}, {shards}, here", recipe.name());
             let point = (*client as f64 + 1.0, *ms);

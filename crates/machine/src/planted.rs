@@ -231,7 +231,7 @@ impl Rule {
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
     /// `systems/tests/schedules.rs`).
-    pub const OF_PROPOSALS: [Rule; 14] = [
+    pub const OF_PROPOSALS: [Rule; 15] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,
         Rule::ReadsFromTheFuture,
@@ -240,6 +240,7 @@ impl Rule {
         Rule::AttemptsMixed,
         Rule::ResolvedInItsView,
         Rule::SnapshotsUnguarded,
+        Rule::ServesUnsettled,
         Rule::ServedForgotten,
         Rule::SnapshotsMissPrepared,
         Rule::ForgetsBeforeStored,
