@@ -135,7 +135,7 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
 }
 
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
-const RARE: [Rule; 10] = [
+const RARE: [Rule; 12] = [
     Rule::FencedPrepares,
     Rule::AttemptsMixed,
     Rule::RepliesBeforeDurable,
@@ -146,6 +146,9 @@ const RARE: [Rule; 10] = [
     Rule::NamesForgotten,
     Rule::LateSaidRefused,
     Rule::ViewNotKept,
+    // Worlds change no replicas.
+    Rule::FormerNotAsked,
+    Rule::EpochUnchecked,
 ];
 
 /// `cargo xtask defects --tapir` tells how many seeds each takes, and who noticed.
