@@ -252,6 +252,7 @@ pub const fn should_meet(protocol: Recipe) -> &'static [&'static str] {
 const SHOULD_MEET_OF_TAPIR: &[&str] = &[
     "a client knows of a later view than a replica",
     "a commit comes to a replica that has not heard of it",
+    "a proposal that waits is looked at before one that came earlier",
     "a replica between two views is silent",
     "a replica has not heard of what is decided",
     "a snapshot waits for what is prepared below it",

@@ -393,6 +393,84 @@ fn a_client_that_tells_two_results_stops_nobody() {
     assert!(votes[0].is_some() && votes.iter().all(|vote| *vote == votes[0]), "{votes:?}");
 }
 
+impl Group {
+    /// What is held at one replica since now is due, if that is after so long.
+    fn passes(&mut self, at: usize, ns: u64) {
+        let then = Reading::at(NOW + ns, Interval::around(NOW + ns, 1));
+        self.step(at, |replica, out| replica.on_timer(then, Timer::Earlier, out));
+    }
+
+    /// Two write the same key, and the later one comes first.
+    fn come_out_of_order(wait_ns: u64) -> Group {
+        let mut group = Group::of(3);
+        group.step(0, |replica, _| replica.wait(wait_ns));
+        [20, 10].into_iter().for_each(|number| group.proposes(0, number, &writes(number, number, "k")));
+        group
+    }
+
+    fn answered(&self, at: usize, number: u64) -> Option<Vote> {
+        match self.replicas[at].0.operations().record().get(&id(number))?.state {
+            State::Tentative(Some(Answer::Vote(vote))) => Some(vote),
+            _ => None,
+        }
+    }
+}
+
+/// §6.6: without a wait the earlier one, which comes later, is refused.
+#[test]
+fn proposals_that_wait_are_looked_at_in_the_order_of_their_timestamps() {
+    let at_once = Group::come_out_of_order(0);
+    assert_eq!(at_once.answered(0, 20), Some(Vote::Ok));
+    assert!(matches!(at_once.answered(0, 10), Some(Vote::Retry(_))));
+    assert!(!at_once.armed[0].contains(&Timer::Earlier), "nothing waits");
+    let mut group = Group::come_out_of_order(5);
+    assert!(group.armed[0].contains(&Timer::Earlier) && group.answers.is_empty());
+    group.passes(0, 4);
+    assert_eq!((group.answered(0, 20), group.answered(0, 10)), (None, None));
+    group.passes(0, 5);
+    assert_eq!((group.answered(0, 20), group.answered(0, 10)), (Some(Vote::Ok), Some(Vote::Ok)));
+    assert_eq!(group.answers.len(), 2);
+}
+
+/// n1 waits since a moment ago; what had come before does not, nor does what it is told or has answered.
+#[test]
+fn nothing_waits_but_what_is_proposed_anew() {
+    let mut group = Group::of(3);
+    let (early, late) = (writes(1, 10, "k"), writes(2, 20, "k"));
+    group.proposes(0, 1, &early);
+    group.step(0, |replica, _| replica.wait(5));
+    group.proposes(0, 1, &early);
+    assert_eq!(group.answers.len(), 2, "it says again what it has said");
+    (0..3).for_each(|_| group.proposes(0, 2, &late));
+    assert_eq!((group.answers.len(), group.answered(0, 2)), (2, None));
+    let finalize =
+        Said::Finalize { id: id(2), result: Some(Answer::Vote(Vote::Ok)), newest: View::of(0), decided: View::of(0) };
+    group.tells(0, Message::Operation(finalize));
+    assert!(matches!(group.answers.last(), Some(Message::Operation(Said::Missing { .. }))));
+    group.tells(0, Message::Operation(Said::Tell { id: id(3), op: Fact::Ended(End::Commit(early)) }));
+    assert!(group.replicas[0].0.operations().record().get(&id(3)).is_some());
+    group.step(0, |replica, _| replica.wait(0));
+    group.passes(0, 5);
+    assert_eq!(
+        (group.answers.len(), group.answered(0, 2)),
+        (4, Some(Vote::Ok)),
+        "once, and also if nothing waits any more"
+    );
+    group.proposes(0, 4, &writes(4, 30, "k"));
+    assert_eq!(group.answered(0, 4), Some(Vote::Ok));
+}
+
+/// What is held is gone with whoever held it, as on the wire; who has proposed it asks again.
+#[test]
+fn a_view_begins_without_what_waits() {
+    let mut group = Group::come_out_of_order(5);
+    group.begins_another_view(1);
+    assert!(group.replicas[0].0.operations().record().is_empty());
+    group.passes(0, 5);
+    let votes = [group.answered(0, 10), group.answered(0, 20)];
+    assert!(votes.iter().all(Option::is_some), "it is asked in the next view: {votes:?}");
+}
+
 #[test]
 fn rules_whose_breach_is_rarely_seen_are_held_by_schedules() {
     let schedules: [(Rule, fn()); 4] = [

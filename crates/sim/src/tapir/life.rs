@@ -56,6 +56,8 @@ pub struct Birth<'a> {
     /// One message takes so long at most, if nothing is wrong.
     pub farthest_ns: u64,
     pub forgetting: Forgetting,
+    /// What is to be prepared waits so long for what has an earlier timestamp.
+    pub wait_ns: u64,
     pub defect: Option<Defect>,
     pub admitted: bool,
     pub clock: &'a Arc<NodeClock>,
@@ -100,9 +102,10 @@ impl Life {
                 part_bytes: PART_BYTES,
             };
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
-            let replica = Replica::new(config, (incarnation, false), application, kept, clock.reading(), &mut out)
+            let mut replica = Replica::new(config, (incarnation, false), application, kept, clock.reading(), &mut out)
                 .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
                 .forgetting(birth.forgetting);
+            replica.wait(birth.wait_ns);
             life.members.insert(shard, Member::new(replica, out, space));
         }
         Ok(life)

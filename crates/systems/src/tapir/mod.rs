@@ -13,6 +13,7 @@ mod copying;
 mod messages;
 mod replica;
 mod shard;
+mod waits;
 
 pub use client::{common, invoke, look, looked, read, tell};
 pub use messages::{Kept, Message, Page};

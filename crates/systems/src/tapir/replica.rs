@@ -16,6 +16,7 @@
 //! nobody asks is silent, and keeps its last few megabytes. Of a commit of several shards the name stays, for ever so far: another shard may have to learn of it.
 
 use super::copying::{Copied, Copying};
+use super::waits::{Proposed, Waits};
 use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
@@ -47,6 +48,8 @@ pub enum Timer {
     Over,
     /// For a page of a copy.
     Copy,
+    /// For what has an earlier timestamp than what is to be prepared.
+    Earlier,
 }
 
 /// When what is over is to be forgotten.
@@ -153,6 +156,9 @@ pub struct Replica {
     /// Served when that is on disk.
     waiting: VecDeque<(Position, Serve)>,
     durable: Position,
+    /// So long what is to be prepared waits for what has an earlier timestamp.
+    wait_ns: u64,
+    waits: Waits,
 }
 
 fn own_id((node, incarnation): (NodeId, Incarnation), number: u64) -> OpId {
@@ -202,6 +208,8 @@ impl Replica {
             copying,
             waiting: VecDeque::new(),
             durable,
+            wait_ns: 0,
+            waits: Waits::default(),
         };
         replica.copy(now, out);
         Some(replica)
@@ -225,6 +233,11 @@ impl Replica {
     /// The same, with another idea of when to forget.
     pub fn forgetting(self, forgetting: Forgetting) -> Self {
         Replica { forgetting, ..self }
+    }
+
+    /// What is to be prepared waits so long from now on, and is then looked at in the order of timestamps (§6.6); nothing waits, without a word.
+    pub fn wait(&mut self, wait_ns: u64) {
+        self.wait_ns = wait_ns;
     }
 
     /// What it has of operations, and in which view.
@@ -392,6 +405,34 @@ impl Replica {
         }
     }
 
+    /// What is to be prepared is held, if it is to wait; the rest is given back. What was answered is answered again, and does not wait.
+    fn hold(&mut self, now: Reading, proposed: Proposed, out: &mut Outbox<Self>) -> Option<Proposed> {
+        let (_, Said::Propose { id, op: Op::Consensus(Question::Prepare(Proposal { at, .. })), .. }) = &proposed else {
+            return Some(proposed);
+        };
+        if self.wait_ns == 0 || self.operations.record().get(id).is_some() {
+            return Some(proposed);
+        }
+        let (before, until) = (self.waits.next(), now.boot_ns.saturating_add(self.wait_ns));
+        let given_back = self.waits.hold((*at, *id), until, proposed);
+        self.wake(before, out);
+        given_back
+    }
+
+    /// Its timer stood at `before`.
+    fn wake(&self, before: Option<u64>, out: &mut Outbox<Self>) {
+        if let Some(next) = self.waits.next().filter(|next| Some(*next) != before) {
+            out.arm(Timer::Earlier, next);
+        }
+    }
+
+    fn go_on_in_order(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        for (from, said) in self.waits.take(now.boot_ns) {
+            self.operate(now, out, |operations, out| operations.on_message(now, from, said, out));
+        }
+        self.wake(None, out);
+    }
+
     fn look_back(&mut self, now: Reading, out: &mut Outbox<Self>) {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
@@ -461,6 +502,7 @@ impl Machine for Replica {
             Message::Operation(said) => {
                 let Some(said) = self.in_full(said) else { return };
                 self.watch(now, out);
+                let Some((from, said)) = self.hold(now, (from, said), out) else { return };
                 self.operate(now, out, |operations, out| operations.on_message(now, from, said, out));
             }
             // It was settled in a view that cannot be bypassed: so it is whatever happens, and whoever is away.
@@ -503,6 +545,7 @@ impl Machine for Replica {
             Timer::Operations(timer) => self.operate(now, out, |operations, out| operations.on_timer(now, timer, out)),
             Timer::Over => self.look_back(now, out),
             Timer::Copy => self.copy(now, out),
+            Timer::Earlier => self.go_on_in_order(now, out),
         }
     }
 
