@@ -6,7 +6,7 @@ use meridian_host::rounds::NodeTime;
 use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, Sessions, ShardFact, Surroundings, Waiting};
-use meridian_sql::{Analytic, ChosenProtocol, Engine, GroupMembers, QueryMemory, SqlError};
+use meridian_sql::{Analytic, ChosenProtocol, DatabaseSetting, Engine, GroupMembers, QueryMemory, SqlError};
 use meridian_systems::Recipe;
 use meridian_txn::locking::{Members, Waits};
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
@@ -92,12 +92,26 @@ impl Surroundings for Around {
         Box::pin(async move { self.0.change_members(database, members).await.map_err(of_database) })
     }
 
-    fn retain<'a>(&'a self, database: &'a str, retention: Option<Duration>) -> Future<'a, Result<(), SqlError>> {
-        Box::pin(async move { self.0.retain(database, retention).await.map_err(of_database) })
+    fn set<'a>(
+        &'a self,
+        database: &'a str,
+        setting: DatabaseSetting,
+        value: Option<Duration>,
+    ) -> Future<'a, Result<(), SqlError>> {
+        Box::pin(async move {
+            let done = match setting {
+                DatabaseSetting::Retention => self.0.retain(database, value).await,
+                DatabaseSetting::PrepareWait => self.0.set_prepare_wait(database, value).await,
+            };
+            done.map_err(of_database)
+        })
     }
 
-    fn retention(&self, database: &str) -> Option<Duration> {
-        self.0.retention(database)
+    fn setting(&self, database: &str, setting: DatabaseSetting) -> Option<Duration> {
+        match setting {
+            DatabaseSetting::Retention => self.0.retention(database),
+            DatabaseSetting::PrepareWait => self.0.prepare_wait(database),
+        }
     }
 
     fn shards(&self, database: &str) -> Vec<ShardFact> {
@@ -183,6 +197,8 @@ fn of_database(error: DatabaseError) -> SqlError {
         DatabaseError::Missing(_) => SqlError::new("3D000", message),
         DatabaseError::Permanent(_) => SqlError::new("42501", message),
         DatabaseError::Replicas(_) => SqlError::new("22023", message),
+        DatabaseError::Protocol(_) => SqlError::new("42809", message)
+            .hint("A database's protocol is chosen when it is created: CREATE DATABASE lab PROTOCOL = tapir."),
         DatabaseError::Failed(failure) => failure.into(),
     }
 }

@@ -1,4 +1,4 @@
-//! How long superseded versions are kept, and when rows were committed, as SQL says it.
+//! What a database says of itself (how long superseded versions are kept, what waits to be prepared), and when rows were committed, as SQL says it.
 
 mod common;
 
@@ -42,6 +42,43 @@ async fn a_database_says_for_how_long_it_keeps_versions() {
         let told = refused.as_db_error().expect("by the server");
         assert_eq!(told.code().code(), code, "{wrong}: {told:?}");
         assert!(told.message().contains(words), "{wrong}: {told:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_without_leaders_says_how_long_what_is_to_be_prepared_waits() {
+    let (client, server, _folder) = served().await;
+    client.batch_execute("CREATE DATABASE lab PROTOCOL = tapir").await.expect("created");
+    let in_lab = server.url.replace("/meridian", "/lab");
+    let (lab, connection) = tokio_postgres::connect(&in_lab, NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    for (said, expected) in [
+        ("RESET prepare_wait", "0"),
+        ("SET prepare_wait = '5ms'", "5ms"),
+        ("SET prepare_wait TO '1s'", "1s"),
+        ("SET prepare_wait TO '250us'", "250us"),
+        ("SET prepare_wait TO DEFAULT", "0"),
+        ("SET prepare_wait = '0'", "0"),
+        ("SET prepare_wait = '2 ms'", "2ms"),
+    ] {
+        client.batch_execute(&format!("ALTER DATABASE lab {said}")).await.expect(said);
+        assert_eq!(one(&lab, "SHOW prepare_wait").await.as_deref(), Some(expected), "{said}");
+    }
+    lab.batch_execute("CREATE TABLE t (k int PRIMARY KEY); INSERT INTO t VALUES (1), (2)").await.expect("it waits");
+    assert_eq!(one(&lab, "SELECT count(*) FROM t").await.as_deref(), Some("2"));
+    assert_eq!(one(&client, "SHOW prepare_wait").await, None, "its replicas have a leader");
+    for (wrong, code, words, hint) in [
+        ("meridian SET prepare_wait = '5ms'", "42809", "\"meridian\" is spanner", "PROTOCOL = tapir"),
+        ("meridian RESET prepare_wait", "42809", "\"meridian\" is spanner", "PROTOCOL = tapir"),
+        ("lab SET prepare_wait = '1001ms'", "22023", "out of range", "0 to 1s"),
+        ("lab SET prepare_wait = 'soon'", "22023", "is no duration", "'5ms'"),
+        ("lab SET prepare_wait = 5", "22023", "a duration is expected", "'5ms'"),
+    ] {
+        let refused = client.batch_execute(&format!("ALTER DATABASE {wrong}")).await.expect_err(wrong);
+        let told = refused.as_db_error().expect("by the server");
+        assert_eq!(told.code().code(), code, "{wrong}: {told:?}");
+        assert!(told.message().contains(words), "{wrong}: {told:?}");
+        assert!(told.hint().is_some_and(|told| told.contains(hint)), "{wrong}: {told:?}");
     }
 }
 

@@ -61,6 +61,8 @@ pub enum DatabaseError {
     Permanent(String),
     /// No such replicas can be: SQLSTATE 22023.
     Replicas(String),
+    /// Databases of its protocol do not have that: SQLSTATE 42809.
+    Protocol(String),
     /// The transaction in `system` failed.
     Failed(Failure),
 }
@@ -71,7 +73,7 @@ impl fmt::Display for DatabaseError {
             DatabaseError::Exists(name) => write!(f, "database \"{name}\" already exists"),
             DatabaseError::Missing(name) => write!(f, "database \"{name}\" does not exist"),
             DatabaseError::Permanent(name) => write!(f, "database \"{name}\" cannot be dropped"),
-            DatabaseError::Replicas(why) => f.write_str(why),
+            DatabaseError::Replicas(why) | DatabaseError::Protocol(why) => f.write_str(why),
             DatabaseError::Failed(failure) => failure.fmt(f),
         }
     }
@@ -197,7 +199,7 @@ impl Directory {
         let rows: Vec<DatabaseRow> = directory.databases.read().iter().cloned().collect();
         for row in rows {
             match directory.door(row.id) {
-                Some(begun) => begun.retain(row.retention_ns),
+                Some(begun) => begun.heed(&row),
                 None => directory.begin(&row, None)?,
             }
         }
@@ -267,6 +269,7 @@ impl Directory {
         let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
         self.doors.write().insert(row.id, Door::Tapir(gateway));
         replica.into_iter().for_each(|replica| desk.add(replica));
+        desk.set_prepare_wait(row.prepare_wait_ns);
         Ok(())
     }
 
@@ -555,10 +558,10 @@ impl Directory {
         let lives = databases.iter().find(|known| known.id == id);
         match (self.door(id), lives) {
             (Some(door), Some(row)) => {
-                door.retain(row.retention_ns);
                 if let (Door::Tapir(gateway), Some(Recipe::Tapir(guarantee))) = (&door, Recipe::named(&row.protocol)) {
                     self.take_over(row, guarantee, gateway.site())?;
                 }
+                door.heed(row); // A replica that has just begun, too.
             }
             (None, Some(row)) => self.begin(row, None)?,
             (_, None) => {}
@@ -712,6 +715,23 @@ impl Directory {
         self.write(|databases| match databases.named(name) {
             None => Err(DatabaseError::Missing(name.into())),
             Some(row) => Ok(DatabaseRow { retention_ns, ..row.clone() }),
+        })
+        .await
+    }
+
+    /// So long replicas of TAPIR wait with what is to be prepared, from now on on all nodes; none: nothing waits.
+    pub async fn set_prepare_wait(&self, name: &str, wait: Option<Duration>) -> Result<(), DatabaseError> {
+        let prepare_wait_ns = wait.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.write(|databases| match databases.named(name) {
+            None => Err(DatabaseError::Missing(name.into())),
+            Some(row) if !matches!(Recipe::named(&row.protocol), Some(Recipe::Tapir(_))) => {
+                let DatabaseRow { name, protocol, .. } = row;
+                let why = format!(
+                    "only databases of protocol tapir have prepare_wait: the protocol of \"{name}\" is {protocol}"
+                );
+                Err(DatabaseError::Protocol(why))
+            }
+            Some(row) => Ok(DatabaseRow { prepare_wait_ns, ..row.clone() }),
         })
         .await
     }

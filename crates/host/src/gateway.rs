@@ -8,7 +8,7 @@ use crate::tapir;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
-use meridian_placement::FIRST_SHARD;
+use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
 use meridian_txn::{Age, Database};
 use std::sync::Arc;
@@ -56,6 +56,14 @@ impl Door {
             Door::Spanner(gateway) => gateway.site().sessions().retain(retention_ns),
             Door::Tapir(gateway) => gateway.site().retain(retention_ns),
             Door::QwStore(gateway) => gateway.site().retain(retention_ns),
+        }
+    }
+
+    /// What the database's row says counts from now on.
+    pub fn heed(&self, row: &DatabaseRow) {
+        self.retain(row.retention_ns);
+        if let Door::Tapir(gateway) = self {
+            gateway.site().set_prepare_wait(row.prepare_wait_ns);
         }
     }
 

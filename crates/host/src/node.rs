@@ -504,6 +504,17 @@ impl Node {
         self.directory.retain(database, retention).await
     }
 
+    /// So long a replica of a database of the tapir recipe waits with what is to be prepared for what has an earlier timestamp; none: nothing waits.
+    pub async fn set_prepare_wait(&self, database: &str, wait: Option<Duration>) -> Result<(), DatabaseError> {
+        self.directory.set_prepare_wait(database, wait).await
+    }
+
+    /// The same, if there is such a database of this name.
+    pub fn prepare_wait(&self, database: &str) -> Option<Duration> {
+        let (row, door) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
+        matches!(door, Door::Tapir(_)).then(|| Duration::from_nanos(row.prepare_wait_ns.unwrap_or(0)))
+    }
+
     /// For how long a database keeps superseded versions, if there is one of this name.
     pub fn retention(&self, database: &str) -> Option<Duration> {
         let (_, door) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;

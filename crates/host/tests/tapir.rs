@@ -13,6 +13,7 @@ use meridian_txn::locking::Members as GroupMembers;
 use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const TAPIR: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
 
@@ -60,6 +61,35 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     block_on(node.drop_database("lab")).unwrap();
     block_on(node.create_database("lab", TAPIR, Vec::new())).unwrap();
     assert_eq!(get_in(&lab(&node), "sum"), None);
+}
+
+/// §6.6: in the row of the database, also of one that is begun from it.
+#[test]
+fn what_is_to_be_prepared_waits_for_as_long_as_the_database_says() {
+    const WAIT: Duration = Duration::from_millis(200);
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Node::open(Options::alone().at(folder.path())).unwrap();
+    let node = open();
+    block_on(node.create_database("lab", TAPIR, Vec::new())).unwrap();
+    let takes = |node: &Node, value: &str| {
+        let (database, begun) = (lab(node), Instant::now());
+        put_in(&database, "k", value);
+        begun.elapsed()
+    };
+    let is = |node: &Node| node.prepare_wait("lab");
+    assert_eq!((is(&node), node.prepare_wait("meridian")), (Some(Duration::ZERO), None));
+    assert!(matches!(block_on(node.set_prepare_wait("nowhere", None)), Err(DatabaseError::Missing(_))));
+    assert!(matches!(block_on(node.set_prepare_wait("meridian", Some(WAIT))), Err(DatabaseError::Protocol(_))));
+    block_on(node.set_prepare_wait("lab", Some(WAIT))).unwrap();
+    insist(|| if is(&node) == Some(WAIT) { Ok(()) } else { Err("not yet".to_owned()) });
+    assert!(takes(&node, "late") >= WAIT);
+    drop(node);
+    let node = open();
+    assert_eq!(is(&node), Some(WAIT));
+    assert!(takes(&node, "late again") >= WAIT);
+    block_on(node.set_prepare_wait("lab", None)).unwrap();
+    insist(|| if takes(&node, "at once") < WAIT { Ok(()) } else { Err("it still waits".to_owned()) });
+    assert_eq!(is(&node), Some(Duration::ZERO));
 }
 
 fn three() -> (Vec<Member>, tempfile::TempDir) {

@@ -52,6 +52,10 @@ pub struct DatabaseRow {
     #[n(6)]
     #[cbor(default)]
     pub replicas: Vec<NodeId>,
+    /// So long a replica of TAPIR waits with what is to be prepared for what has an earlier timestamp, in nanoseconds; without it, nothing waits.
+    #[n(7)]
+    #[cbor(default)]
+    pub prepare_wait_ns: Option<u64>,
     /// How often others took over from those.
     #[n(8)]
     #[cbor(default)]
@@ -78,6 +82,7 @@ impl DatabaseRow {
             dropped: false,
             retention_ns: None,
             replicas: Vec::new(),
+            prepare_wait_ns: None,
             epoch: 0,
             former: Vec::new(),
             since: Vec::new(),
@@ -169,6 +174,13 @@ mod tests {
             assert_eq!(DatabaseRow::read(&row.value()[..cut]), None);
         }
         assert!(row.key().starts_with(row_prefix()));
+        let of_lab = DatabaseRow { prepare_wait_ns: Some(5_000_000), ..row.clone() };
+        assert_eq!(DatabaseRow::read(&of_lab.value()), Some(of_lab));
+        // As versions wrote it that did not know of anything behind `dropped`.
+        let mut older = Vec::new();
+        let mut written = minicbor::Encoder::new(&mut older);
+        written.array(5).and_then(|row| row.u32(7)?.str("lab")?.str("spanner")?.array(1)?.u32(0)?.bool(false)).unwrap();
+        assert_eq!(DatabaseRow::read(&older), Some(row));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::datetime::{self, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
-use crate::parse::{AlterDatabase, RETENTION};
+use crate::parse::{AlterDatabase, DatabaseSetting};
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
 use crate::settings;
@@ -17,6 +17,7 @@ use meridian_clock::Timestamp;
 use meridian_txn::Mode;
 use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What databases are made in; a statement that makes one is no part of a transaction.
 pub(crate) async fn outside(session: &mut Session, what: &str) -> Result<Arc<dyn Surroundings>, SqlError> {
@@ -103,7 +104,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let (around, name) = (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
             match compiled.source.alter_database.clone() {
                 Some(AlterDatabase::Members(members)) => around.change_members(&name, members).await?,
-                Some(AlterDatabase::Retention(retention)) => around.retain(&name, retention).await?,
+                Some(AlterDatabase::Set(setting, value)) => around.set(&name, setting, value).await?,
                 None => {}
             }
             done("ALTER DATABASE")
@@ -259,9 +260,13 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
     }
-    if name == RETENTION {
-        let kept = session.engine.surroundings().and_then(|around| around.retention(session.engine.name()));
-        return rows(vec![vec![kept.map_or(Datum::Null, |time| Datum::text(settings::shown(time)))]]);
+    if let Some(setting) = DatabaseSetting::named(&name) {
+        let value = session.engine.surroundings().and_then(|around| around.setting(session.engine.name(), setting));
+        let shown = |time: Duration| match time.as_micros() {
+            micros if !micros.is_multiple_of(1000) => format!("{micros}us"),
+            _ => settings::shown(time),
+        };
+        return rows(vec![vec![value.map_or(Datum::Null, |time| Datum::text(shown(time)))]]);
     }
     let Some(value) = session.settings.get(&name) else {
         let mut error =

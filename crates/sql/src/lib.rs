@@ -73,7 +73,7 @@ pub use engine::Engine;
 pub use error::{SqlError, state};
 pub use expr::Facts;
 pub use memory::QueryMemory;
-pub use parse::{ChosenProtocol, GroupMembers};
+pub use parse::{ChosenProtocol, DatabaseSetting, GroupMembers};
 pub use response::{Column, Description, Response, Status};
 pub use scan::{Condition, Position};
 pub use session::Session;

@@ -10,6 +10,7 @@ use sqlparser::ast::{self, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// So many operators may stand inside each other.
@@ -43,8 +44,55 @@ pub struct ChosenProtocol {
 pub(crate) enum AlterDatabase {
     /// Who is in its groups.
     Members(GroupMembers),
-    /// For how long it keeps superseded versions; none: for as long as without a word.
-    Retention(Option<Duration>),
+    /// What it says of itself; none: what it is without a word.
+    Set(DatabaseSetting, Option<Duration>),
+}
+
+/// What a database says of itself, a duration each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseSetting {
+    /// For how long it keeps superseded versions.
+    Retention,
+    /// So long its replicas wait with what is to be prepared for what has an earlier timestamp (TAPIR §6.6).
+    PrepareWait,
+}
+
+impl DatabaseSetting {
+    const ALL: [DatabaseSetting; 2] = [DatabaseSetting::Retention, DatabaseSetting::PrepareWait];
+
+    /// The setting of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| name.eq_ignore_ascii_case(setting.name()))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            DatabaseSetting::Retention => "version_retention_period", // As Cloud Spanner has it.
+            DatabaseSetting::PrepareWait => "prepare_wait",
+        }
+    }
+
+    /// What it may be.
+    fn possible(self) -> RangeInclusive<Duration> {
+        const SECOND: Duration = Duration::from_secs(1);
+        const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
+        match self {
+            DatabaseSetting::Retention => SECOND..=TEN_YEARS,
+            DatabaseSetting::PrepareWait => Duration::ZERO..=SECOND,
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            DatabaseSetting::Retention => {
+                "Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'."
+            }
+            DatabaseSetting::PrepareWait => {
+                "What is to be prepared waits for 0 to 1s: ALTER DATABASE lab SET prepare_wait = '5ms'."
+            }
+        }
+    }
 }
 
 /// Which nodes are to be in a database's groups.
@@ -317,28 +365,21 @@ fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDat
     }
     let alter = if begins(3, "members") {
         AlterDatabase::Members(members(&tokens[3..])?)
-    } else if (begins(3, "set") || begins(3, "reset")) && begins(4, RETENTION) {
-        AlterDatabase::Retention(retention(&tokens[3..])?)
     } else {
-        return Ok(None);
+        let setting = DatabaseSetting::ALL.into_iter().find(|setting| begins(4, setting.name()));
+        let Some(setting) = setting.filter(|_| begins(3, "set") || begins(3, "reset")) else { return Ok(None) };
+        AlterDatabase::Set(setting, setting_value(setting, &tokens[3..])?)
     };
     tokens.truncate(3);
     tokens[0].token = Token::make_keyword("create");
     Ok(Some(alter))
 }
 
-/// The name that Cloud Spanner has for it.
-pub(crate) const RETENTION: &str = "version_retention_period";
-
 /// `SET version_retention_period = '1h'`, or `TO`; `RESET version_retention_period`.
-fn retention(tokens: &[TokenWithSpan]) -> Result<Option<Duration>, SqlError> {
-    const SECOND: Duration = Duration::from_secs(1);
-    const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
+fn setting_value(setting: DatabaseSetting, tokens: &[TokenWithSpan]) -> Result<Option<Duration>, SqlError> {
     let wrong = |what: &str| {
-        SqlError::new(state::INVALID_PARAMETER, format!("version_retention_period: {what}"))
-            .hint(
-                "Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'.",
-            )
+        SqlError::new(state::INVALID_PARAMETER, format!("{}: {what}", setting.name()))
+            .hint(setting.hint())
             .at(names::place(tokens[1].span.start))
     };
     match tokens {
@@ -349,8 +390,11 @@ fn retention(tokens: &[TokenWithSpan]) -> Result<Option<Duration>, SqlError> {
             }
             let Token::SingleQuotedString(text) = &value.token else { return Err(wrong("a duration is expected")) };
             let time = duration(text).ok_or_else(|| wrong(&format!("'{text}' is no duration")))?;
-            let possible = (SECOND..=TEN_YEARS).contains(&time);
-            if possible { Ok(Some(time)) } else { Err(wrong(&format!("'{text}' is out of range"))) }
+            if setting.possible().contains(&time) {
+                Ok(Some(time))
+            } else {
+                Err(wrong(&format!("'{text}' is out of range")))
+            }
         }
         _ => Err(wrong("a duration is expected, and nothing behind it")),
     }

@@ -25,6 +25,7 @@ pub use home::{Place, ReplicaHome, ReplicaShard, begin};
 pub use meridian_systems::tapir::Replica;
 
 use crate::desk::{self, Leaderless};
+use crate::resident::Input;
 use meridian_machine::NodeId;
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::envelope::Kind;
@@ -55,6 +56,16 @@ impl Leaderless for Tapir {
 
 /// What sessions of one database share on this node.
 pub type Desk = desk::Desk<Tapir>;
+
+impl Desk {
+    /// Whatever is to be prepared waits so long at this node's replica, from now on.
+    pub fn set_prepare_wait(&self, prepare_wait_ns: Option<u64>) {
+        let wait_ns = prepare_wait_ns.unwrap_or(0);
+        if let Some(replica) = self.replica() {
+            replica.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| replica.wait(wait_ns))));
+        }
+    }
+}
 
 /// A database, from this node.
 pub type Gateway = meridian_txn::tapir::Gateway<Desk>;

@@ -6,7 +6,7 @@
 
 use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
-use crate::parse::{ChosenProtocol, GroupMembers};
+use crate::parse::{ChosenProtocol, DatabaseSetting, GroupMembers};
 use crate::response::Status;
 use meridian_txn::{Age, Future};
 use std::collections::BTreeMap;
@@ -60,14 +60,20 @@ pub trait Surroundings: Send + Sync {
         let _ = (database, members);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … MEMBERS"))))
     }
-    /// For how long a database keeps superseded versions; none: for as long as without a word.
-    fn retain<'a>(&'a self, database: &'a str, retention: Option<Duration>) -> Future<'a, Result<(), SqlError>> {
-        let _ = (database, retention);
-        Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … SET version_retention_period"))))
+    /// What a database is to say of itself; none: what it is without a word.
+    fn set<'a>(
+        &'a self,
+        database: &'a str,
+        setting: DatabaseSetting,
+        value: Option<Duration>,
+    ) -> Future<'a, Result<(), SqlError>> {
+        let _ = (database, value);
+        let what = format!("ALTER DATABASE … SET {}", setting.name());
+        Box::pin(std::future::ready(Err(SqlError::unsupported(what))))
     }
-    /// For how long a database keeps superseded versions, if that is known.
-    fn retention(&self, database: &str) -> Option<Duration> {
-        let _ = database;
+    /// What it says, or is without a word, if that is known.
+    fn setting(&self, database: &str, setting: DatabaseSetting) -> Option<Duration> {
+        let _ = (database, setting);
         None
     }
     /// A database's shards, as far as this node knows.
