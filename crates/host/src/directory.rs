@@ -249,27 +249,34 @@ impl Directory {
     /// Brings to life its replica of a database whose replicas validate.
     fn begin_tapir(&self, row: &DatabaseRow, guarantee: Guarantee) -> Result<(), OpenError> {
         let desk = self.new_desk(row, Tapir::default());
-        let (key, mut records) = self.take_records(row, Kind::Tapir)?;
+        let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
+        self.begin_replica(row, guarantee, &desk)?;
+        self.doors.write().insert(row.id, Door::Tapir(gateway));
+        desk.set_prepare_wait(row.prepare_wait_ns);
+        Ok(())
+    }
+
+    /// Its replica, if it has one, with what the log has of its stay. Where that has been in a later epoch than the row, which may be older than the log after a restart, it waits for the newer row.
+    fn begin_replica(&self, row: &DatabaseRow, guarantee: Guarantee, desk: &Arc<tapir::Desk>) -> Result<(), OpenError> {
+        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
+        let kept = self.records.lock().get(&key).cloned().unwrap_or_default();
+        let mut records: Vec<tapir::Kept> = self.read(Kind::Tapir, &kept)?;
+        if tapir::members::kept_in(&records) > row.epoch {
+            return Ok(());
+        }
+        self.records.lock().remove(&key);
         let since = tapir::members::since(row, &self.here.members, self.here.me);
-        // What it had in an earlier stay, or has of one that has ended meanwhile.
-        let is_old =
-            since.is_none_or(|since| since > 0 && (records.is_empty() || since > tapir::members::kept_in(&records)));
-        if is_old && !desk.members().former.contains(&self.here.me) {
+        tapir::members::keep_since(&mut records, since.unwrap_or_default());
+        // It is no member any more, or is one again, and has nothing of that yet.
+        let has_nothing = since.is_none_or(|since| since > 0 && records.is_empty());
+        if has_nothing && !desk.members().former.contains(&self.here.me) {
             records.clear();
             self.remove(key).map_err(|error| self.of_store(error))?;
         }
-        let place = tapir::Place {
-            key,
-            guarantee,
-            forgetting: self.here.forgetting,
-            takes_over: since > Some(0),
-            desk: Arc::clone(&desk),
-        };
+        let (forgetting, takes_over) = (self.here.forgetting, since > Some(0));
+        let place = tapir::Place { key, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
         let replica = tapir::begin(place, records).map_err(|error| self.of_store(error))?;
-        let gateway = Arc::new(tapir::Gateway::new(Arc::clone(&desk), guarantee));
-        self.doors.write().insert(row.id, Door::Tapir(gateway));
         replica.into_iter().for_each(|replica| desk.add(replica));
-        desk.set_prepare_wait(row.prepare_wait_ns);
         Ok(())
     }
 
@@ -296,16 +303,15 @@ impl Directory {
             })));
             return Ok(());
         }
-        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
-        desk.remove();
-        self.remove(key).map_err(|error| self.of_store(error))?;
-        let Some(since) = since else { return Ok(()) };
-        tracing::info!(database = row.id.0, epoch = since, "takes over as a replica of a database");
-        let place =
-            tapir::Place { key, guarantee, forgetting: self.here.forgetting, takes_over: true, desk: Arc::clone(desk) };
-        let replica = tapir::begin(place, Vec::new()).map_err(|error| self.of_store(error))?;
-        replica.into_iter().for_each(|replica| desk.add(replica));
-        Ok(())
+        if desk.replica().is_some() {
+            desk.remove();
+            let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
+            self.remove(key).map_err(|error| self.of_store(error))?;
+        }
+        if since.is_some() {
+            tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
+        }
+        self.begin_replica(row, guarantee, desk)
     }
 
     /// The same where nobody agrees on anything.

@@ -77,6 +77,10 @@ pub trait Settles: Send + Sync {
     fn settled(&self);
     /// The store has been checkpointed with everything up to `applied`: lets the log go.
     fn let_go(&self, applied: u64);
+    /// Whether somebody waits for that.
+    fn waits_for_checkpoint(&self) -> bool {
+        false
+    }
     /// The store refused something of this shard's.
     fn heed(&self, error: &StoreError);
 }
@@ -127,7 +131,8 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
         }
         let shards = shards();
         let waiting: usize = shards.iter().map(|shard| shard.space().recent_bytes()).sum();
-        if !full && waiting < options.after_bytes && last_settled.elapsed() < options.after {
+        let waited_for = shards.iter().any(|shard| shard.waits_for_checkpoint());
+        if !full && !waited_for && waiting < options.after_bytes && last_settled.elapsed() < options.after {
             continue;
         }
         last_settled = Instant::now();
@@ -149,7 +154,8 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
                 }
             }
         }
-        if settled >= options.checkpoint_bytes || (settled > 0 && last.elapsed() >= options.checkpoint_every) {
+        let due = settled >= options.checkpoint_bytes || (settled > 0 && last.elapsed() >= options.checkpoint_every);
+        if due || waited_for {
             (settled, last) = (0, Instant::now());
             if let Err(error) = checkpoint(&*plumbing.store, &shards) {
                 full |= matches!(error, StoreError::Full { .. });

@@ -5,6 +5,7 @@ mod common;
 use common::{get_in, insist, members, open, put_in, some_members};
 use futures::executor::block_on;
 use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
@@ -259,6 +260,34 @@ fn another_node_takes_over_from_one_that_is_gone() {
         nodes[at] = Some(open(at as u32 + 1, &members, folder.path()));
     }
     [3, 4].into_iter().for_each(|at| judge(&nodes, at));
+}
+
+/// Nothing is settled here: after a restart the row that says who the replicas are is in the log of `system` alone, and heard of later than what the replica itself has kept.
+#[test]
+fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
+    let (members, folder) = (some_members(4), tempfile::tempdir().unwrap());
+    let open = |node: u32| {
+        let hour = std::time::Duration::from_secs(3600);
+        let settle = SettleOptions { after: hour, checkpoint_every: hour, ..SettleOptions::default() };
+        let options = Options { node: NodeId(node), members: members.clone(), settle, ..Options::loopback() };
+        Node::open(options.at(folder.path().join(node.to_string()))).unwrap()
+    };
+    let mut nodes: Vec<Arc<Node>> = (1..=4).map(open).collect();
+    let three = || vec![NodeId(1), NodeId(2), NodeId(3)];
+    insist(|| block_on(nodes[0].create_database("lab", TAPIR, three())).map_err(|error| error.to_string()));
+    put_in(&lab(&nodes[0]), "k", "first");
+    block_on(nodes[0].change_members("lab", to(&[1, 2, 4]))).unwrap();
+    nodes[2].kill();
+    for value in 0..3 {
+        put_in(&lab(&nodes[0]), "k", &value.to_string());
+        for at in [0, 1, 3] {
+            nodes[at].kill();
+            insist(|| if Arc::strong_count(&nodes[at]) == 1 { Ok(()) } else { Err("somebody holds it".to_owned()) });
+            drop(std::mem::replace(&mut nodes[at], Node::open(Options::alone()).unwrap()));
+            nodes[at] = open(at as u32 + 1);
+            assert_eq!(get_in(&lab(&nodes[at]), "k"), Some(value.to_string()), "at node {}", at + 1);
+        }
+    }
 }
 
 #[test]

@@ -449,3 +449,26 @@ fn what_is_planted_and_rare_is_noticed() {
         assert!(broken.join().is_err(), "{rule:?}");
     }
 }
+
+/// A node that begins again may hear late of the epoch that it was in: it answers nothing before, and goes back to no view that it has left.
+#[test]
+fn who_was_in_a_later_epoch_waits_until_it_hears_of_it() {
+    let nodes = |all: &[u32]| all.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
+    let before = Members::first(nodes(&[1, 2, 3]));
+    let (after, view) = (before.then(nodes(&[1, 2, 4])), |number| View { epoch: 1, number });
+    let kept = || {
+        let began = Kept::Began { view: view(3), upon: None, changes: ChangesOf::<Locks>::new(), decided: Vec::new() };
+        vec![Kept::Left { view: view(0) }, began, Kept::Left { view: view(4) }]
+    };
+    let born = |members: &Members| {
+        let (me, database, shard) = (NodeId(1), DatabaseId(1), ShardId(0));
+        let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
+        let members = members.clone();
+        let config =
+            Config { me, members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: usize::MAX };
+        Replica::new(config, Locks::default(), kept(), Reading::at(0, Interval::around(0, MS)), &mut Outbox::new())
+    };
+    assert!(born(&before).is_none());
+    let replica = born(&after).expect("one of them");
+    assert_eq!((replica.view(), replica.is_between_views()), (view(4), true));
+}

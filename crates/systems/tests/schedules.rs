@@ -352,6 +352,8 @@ fn who_takes_over_copies_what_is_settled() {
     let leader = members.replicas.iter().position(|node| *node == members.leader_of(View { epoch: 1, number: 0 }));
     group.fires(leader.expect("one of them"), Timer::Operations(Waits::Gather));
     assert_eq!(group.replicas[3].0.operations().began(), View { epoch: 1, number: 0 });
+    assert!(group.replicas[3].0.is_copying(), "that is nowhere for good");
+    group.step(3, |replica, out| replica.stored(replica.operations().began(), 0, out));
     assert!(!group.replicas[3].0.is_copying());
     assert_eq!(group.stores[3].keys().cloned().collect::<Vec<_>>(), ["a", "b", "c"].map(Key::from));
     // A session that takes the former ones for all is served by none of the new ones, but what is settled.

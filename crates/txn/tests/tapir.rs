@@ -348,3 +348,18 @@ fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
     });
     assert_eq!(standings, [Standing::Prepared(first.clone()), Standing::Prepared(first)]);
 }
+
+/// Of what was settled before its first view it has nothing to tell it from what was read.
+#[test]
+fn who_takes_over_does_not_validate_what_was_read_before_that() {
+    let mut old = replica(Guarantee::StrictlySerializable);
+    old.settle(over(10));
+    let first = proposal(1, 20, vec![old.see(&point("k"))], &["k"]);
+    let second = proposal(2, 40, vec![old.see(&point("k"))], &["k"]);
+    commits(&mut old, &first);
+    old.settle(over(30));
+    assert_eq!(old.prepare(now(), &second), Vote::Abort);
+    let mut takes_over = replica(Guarantee::StrictlySerializable).taking_over();
+    takes_over.settle(over(30));
+    assert_eq!(takes_over.prepare(now(), &second), Vote::Abort);
+}

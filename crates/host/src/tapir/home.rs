@@ -198,8 +198,8 @@ impl World<Replica> for ReplicaHome {
             Effect::Copied(at) => {
                 self.space.raise_horizon(at);
                 *self.copied.lock() = Some((self.installed.load(Ordering::Relaxed), at));
-                self.serves.store(true, Ordering::Release);
             }
+            Effect::Serves => self.serves.store(true, Ordering::Release),
             // What one key takes is not worth another thread.
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
@@ -233,6 +233,10 @@ impl Settles for ReplicaShard {
     }
 
     fn settled(&self) {}
+
+    fn waits_for_checkpoint(&self) -> bool {
+        self.world().copied.lock().is_some()
+    }
 
     fn let_go(&self, applied: u64) {
         let home = self.world();

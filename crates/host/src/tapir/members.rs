@@ -41,6 +41,18 @@ pub fn since(row: &DatabaseRow, all: &[NodeId], node: NodeId) -> Option<u32> {
     })
 }
 
+/// Only what was kept since a node has a replica without a break. Whoever takes over leaves for an epoch first of all, so that what stands before that is of an earlier stay.
+pub fn keep_since(kept: &mut Vec<Kept>, since: u32) {
+    if since > 0 {
+        let begins = |kept: &Kept| matches!(kept, Kept::Left { view } if view.epoch >= since);
+        let before = kept.iter().position(begins).unwrap_or(kept.len());
+        // After a checkpoint it begins with a view.
+        let whole = |kept: &Kept| matches!(kept, Kept::Began { view, upon: None, .. } if view.epoch >= since);
+        let before = kept.iter().position(whole).map_or(before, |place| place.min(before));
+        kept.drain(..before);
+    }
+}
+
 /// In which epoch something was kept last.
 pub fn kept_in(kept: &[Kept]) -> u32 {
     let view = |kept: &Kept| match kept {
@@ -79,7 +91,10 @@ impl Desk {
     /// reaches `until`.
     pub(crate) async fn have_taken_over(&self, epoch: u32, until: u64) -> Result<(), String> {
         let key = KeyRange::point(Key::default());
-        while self.boot_ns() < until && !Wire::is_closed(self) {
+        loop {
+            if self.boot_ns() >= until || Wire::is_closed(self) {
+                return Err("too few replicas answer".to_owned());
+            }
             let members = Wire::members(self, FIRST_SHARD);
             let at = self.now().interval.latest;
             let at = meridian_clock::Timestamp { nanos: at, ..Default::default() };
@@ -110,5 +125,46 @@ impl Desk {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(epoch: u32) -> Kept {
+        Kept::Left { view: View { epoch, number: 0 } }
+    }
+
+    fn began(epoch: u32) -> Kept {
+        let (changes, decided) = (std::collections::BTreeMap::new(), Vec::new());
+        Kept::Began { view: View { epoch, number: 3 }, upon: None, changes, decided }
+    }
+
+    #[test]
+    fn what_was_kept_in_an_earlier_stay_is_not_taken_for_this_one() {
+        let stored = || Kept::Stored { view: View::default(), position: 900 };
+        for (mut kept, since, stays) in [
+            (vec![began(0), stored(), left(1), left(2), began(2)], 2, 2),
+            (vec![began(0), stored(), left(1)], 2, 0),
+            (vec![began(2), stored(), left(3)], 2, 3), // After a checkpoint.
+            (vec![began(0), stored()], 0, 2),
+        ] {
+            keep_since(&mut kept, since);
+            assert_eq!(kept.len(), stays);
+        }
+    }
+
+    #[test]
+    fn epochs_follow_each_other_and_who_stays_has_been_one_all_the_time() {
+        let (all, row) = ([1, 2, 3, 4].map(NodeId), DatabaseRow::new(meridian_machine::DatabaseId(9), "lab"));
+        let row = DatabaseRow { replicas: [1, 2, 3].map(NodeId).into(), ..row };
+        let first = next(&row, &all, &[1, 2, 4].map(NodeId)).expect("nobody is taking over");
+        assert_eq!(next(&first, &all, &[1, 2, 4].map(NodeId)).as_ref(), Ok(&first), "said again");
+        assert!(next(&first, &all, &[1, 2, 3].map(NodeId)).is_err(), "others are about to");
+        let done = DatabaseRow { former: Vec::new(), ..first };
+        let second = next(&done, &all, &[2, 3, 4].map(NodeId)).expect("they have");
+        let since = |node| since(&second, &all, NodeId(node));
+        assert_eq!((second.epoch, [1, 2, 3, 4].map(since)), (2, [None, Some(0), Some(2), Some(1)]));
     }
 }

@@ -22,7 +22,7 @@ mod site;
 mod tending;
 
 pub use home::{Place, ReplicaHome, ReplicaShard, begin};
-pub use meridian_systems::tapir::Replica;
+pub use meridian_systems::tapir::{Kept, Replica};
 
 use crate::desk::{self, Leaderless};
 use crate::resident::Input;

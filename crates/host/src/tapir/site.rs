@@ -89,8 +89,9 @@ impl Site for Desk {
     ) -> Option<Result<Looked, Failure>> {
         let (reverse, limit) = how;
         // Of a past that is settled this node has everything.
-        if let Some(here) = self.replica().and_then(|replica| replica.world().look(range, at, reverse, limit)) {
-            return Some(here);
+        match self.replica().and_then(|replica| replica.world().look(range, at, reverse, limit)) {
+            None | Some(Err(Failure::BelowHorizon { .. })) => {} // Others may have more.
+            here => return here,
         }
         tapir::look(self, shard, range, at, how, until).await
     }

@@ -58,6 +58,12 @@ impl<R: Clone + Ord> Invocation<R> {
         (alike >= self.enough.fast()).then_some(result)
     }
 
+    /// Whether each replica has answered so by itself: then each of them has done what it was asked for, as if it alone had decided.
+    pub fn by_all(&self) -> bool {
+        let alike = self.in_newest().filter(|state| !state.is_final()).filter_map(State::result);
+        self.fast().is_some_and(|result| alike.filter(|other| *other == result).count() == self.enough.replicas())
+    }
+
     /// Whether it cannot become so any more in this view, whoever still answers.
     pub fn is_slow(&self) -> bool {
         let heard = self.in_newest().count();
@@ -119,5 +125,21 @@ impl<R: Clone + Ord> Invocation<R> {
         let mut alike: BTreeMap<&R, usize> = BTreeMap::new();
         self.in_newest().filter_map(State::result).for_each(|result| *alike.entry(result).or_default() += 1);
         alike.into_iter().max_by_key(|(_, count)| *count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_confirms_what_it_has_refused_is_not_one_of_all_who_have_said_yes() {
+        let mut heard: Invocation<bool> = Invocation::new(0, Unordered::of(3).expect("odd"));
+        for (node, yes) in [(1, true), (2, true), (3, false)] {
+            heard.on_reply(NodeId(node), View::of(1), State::Tentative(Some(yes)));
+        }
+        heard.decide(true);
+        [1, 3].into_iter().for_each(|node| heard.on_confirm(NodeId(node), View::of(1)));
+        assert_eq!((heard.settled(), heard.by_all()), (Some(&true), false));
     }
 }

@@ -88,7 +88,7 @@ pub(super) enum Then<A: Application> {
 }
 
 impl<A: Application> Replica<A> {
-    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one of them, or their number is even.
+    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one of them, or their number is even, or it has been in a later epoch than that.
     pub fn new(
         config: Config,
         application: A,
@@ -116,6 +116,9 @@ impl<A: Application> Replica<A> {
             config,
         };
         kept.into_iter().for_each(|kept| replica.replay(kept));
+        if replica.view.epoch > replica.config.members.epoch {
+            return None; // It does not know who the others are.
+        }
         let mut effects = Vec::new();
         replica.application.sync(now, &replica.finalized(), &mut effects);
         replica.answer_again(now, &mut effects);
@@ -198,6 +201,11 @@ impl<A: Application> Replica<A> {
         }
     }
 
+    /// The newest view of which that is so, and on disk.
+    pub fn has_stored(&self) -> View {
+        self.stored
+    }
+
     /// What its operations mean here.
     pub fn application(&self) -> &A {
         &self.application
@@ -233,13 +241,16 @@ impl<A: Application> Replica<A> {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
-    /// The members of another epoch are decided on: these take over. Whoever is in it leaves for its first view.
+    /// The members of another epoch are decided on: these take over. Whoever is in it leaves for its first view; not whoever has left for a later one, in an earlier life.
     pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
         let is_later = members.epoch > self.config.members.epoch && members.enough().is_some();
         if is_later && members.has(self.config.me) {
             step!("replica: leaves for another epoch");
             self.config.members = members;
-            self.leave_for(now, View { epoch: self.config.members.epoch, number: 0 }, out);
+            let first = View { epoch: self.config.members.epoch, number: 0 };
+            if self.view < first {
+                self.leave_for(now, first, out);
+            }
         }
     }
 

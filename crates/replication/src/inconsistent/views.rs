@@ -323,7 +323,7 @@ impl<A: Application> Replica<A> {
         part: PartOf<A>,
         out: &mut Outbox<Self>,
     ) {
-        if self.is_former() {
+        if self.is_former() && view.epoch == self.config.members.epoch {
             sometimes!("a former replica hears that others have taken over");
             out.disarm(super::Timer::Repeat);
         } else if view > self.began && view >= self.view {

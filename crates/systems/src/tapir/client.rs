@@ -109,7 +109,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
                 }
                 _ => {}
             }
-            let by_all = heard.fast().is_some();
+            let by_all = heard.by_all();
             if let Some(result) = heard.settled().or(heard.fast()) {
                 if *result == Answer::Stands(Standing::Open) {
                     let view = heard.view();
@@ -171,7 +171,7 @@ pub async fn look<W: Wire<Message = Message>>(
             let message = Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
             wire.ask((shard, *node), id, message, round_ends)
         });
-        let (mut asked, mut pages) = (asked.collect::<FuturesUnordered<_>>(), Vec::new());
+        let (mut asked, mut pages, mut too_old) = (asked.collect::<FuturesUnordered<_>>(), Vec::new(), None);
         while let Some(said) = asked.next().await {
             match said {
                 Some(Message::Looked { page: Some(page), settled: true, .. }) => {
@@ -179,12 +179,16 @@ pub async fn look<W: Wire<Message = Message>>(
                     return Some(Ok(looked(range, vec![page], (reverse, limit))));
                 }
                 Some(Message::Looked { page: Some(page), .. }) => pages.push(page),
-                Some(Message::TooOld { oldest, .. }) => return Some(Err(Failure::BelowHorizon { oldest })),
+                Some(Message::TooOld { oldest, .. }) => too_old = too_old.max(Some(oldest)),
                 _ => {}
             }
             if pages.len() >= enough {
                 return Some(Ok(looked(range, pages, (reverse, limit))));
             }
+        }
+        // Others may have had what one has not.
+        if let Some(oldest) = too_old {
+            return Some(Err(Failure::BelowHorizon { oldest }));
         }
         wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
     }

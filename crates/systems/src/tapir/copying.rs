@@ -3,10 +3,11 @@
 //! ```text
 //!   the first view begins    its record has all that ever commits above what is settled; so what is wanted is what stood there
 //!   Copy(range) ──▶ one of the others    Looked(page, rest) ◀──    installed, and the rest is asked for
-//!   …                                    nothing is left: from now on it serves, and says what it has for good
+//!   …                                    nothing is left; once all of that is in the store for good, and that is on disk, it serves
 //! ```
 //!
-//! Until then it votes, as that takes what the record has, and serves no reads; and nothing is forgotten anywhere, as it has nothing for good. It has no history: what stood below is refused.
+//! Until then it votes, as that takes what the record has, and serves no reads: nobody takes it for one that has taken over, and nothing is forgotten anywhere. It has no history: what stood below
+//! is refused.
 
 use super::{Message, Page};
 use meridian_clock::Timestamp;
@@ -20,10 +21,12 @@ const PAGE_ROWS: u32 = 10_000;
 /// A copy under way.
 #[derive(Clone, Debug)]
 pub(super) struct Copying {
+    /// The shard's keys, and those of rows about the shard itself.
+    all: Vec<KeyRange>,
     /// As of when; none, before a view has begun.
     at: Option<Timestamp>,
-    /// What is wanted still.
-    rest: KeyRange,
+    /// What is wanted still; nothing, when all is here.
+    rest: Vec<KeyRange>,
     /// The question that was asked last.
     asked: Option<OpId>,
     /// Whose turn it is to be asked.
@@ -31,48 +34,53 @@ pub(super) struct Copying {
 }
 
 /// What comes of a page.
-pub(super) enum Copied {
-    /// These versions are to be installed, and more is wanted.
-    More(Vec<(Timestamp, Write)>),
-    /// The same, and that was all: what stood below the timestamp is not here.
-    All(Vec<(Timestamp, Write)>, Timestamp),
+pub(super) struct Copied {
+    /// These versions are to be installed.
+    pub versions: Vec<(Timestamp, Write)>,
+    /// That was all, as of this timestamp.
+    pub all: Option<Timestamp>,
 }
 
 impl Copying {
-    /// All of a shard with these keys.
-    pub fn of(bounds: KeyRange) -> Copying {
-        Copying { at: None, rest: bounds, asked: None, turn: 0 }
+    /// Of all these ranges.
+    pub fn of(all: Vec<KeyRange>) -> Copying {
+        Copying { rest: all.clone(), all, at: None, asked: None, turn: 0 }
+    }
+
+    /// Whether nothing is wanted any more.
+    pub fn is_done(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// A view has begun, with a record that has everything above. Whether there is nothing to copy.
     pub fn begin(&mut self, settled: Timestamp) -> bool {
-        *self.at.get_or_insert(settled) == Timestamp::ZERO
+        if *self.at.get_or_insert(settled) == Timestamp::ZERO {
+            self.rest.clear();
+        }
+        self.is_done()
     }
 
     /// Asks one of the others, another one each time.
     pub fn ask(&mut self, id: OpId, others: &[NodeId]) -> Option<(NodeId, Message)> {
-        let (at, to) = (self.at?, *others.get(self.turn % others.len().max(1))?);
+        let (at, range) = (self.at?, self.rest.last()?.clone());
+        let to = *others.get(self.turn % others.len().max(1))?;
         (self.asked, self.turn) = (Some(id), self.turn + 1);
-        Some((to, Message::Copy { id, at, range: self.rest.clone(), limit_rows: PAGE_ROWS }))
+        Some((to, Message::Copy { id, at, range, limit_rows: PAGE_ROWS }))
     }
 
-    /// Whoever answered well is asked again.
+    /// Takes in what was asked for last. Whoever answered well is asked again.
     pub fn take(&mut self, id: OpId, page: Page) -> Option<Copied> {
         self.asked.take_if(|asked| *asked == id)?;
         self.turn = self.turn.saturating_sub(1);
-        Some(match page.rest {
-            Some(rest) => {
-                self.rest = rest;
-                Copied::More(page.versions)
-            }
-            None => Copied::All(page.versions, self.at.unwrap_or_default()),
-        })
+        self.rest.pop();
+        self.rest.extend(page.rest);
+        Some(Copied { versions: page.versions, all: self.at.filter(|_| self.is_done()) })
     }
 
     /// What is wanted is older than what somebody keeps: it begins anew with the oldest there.
-    pub fn too_old(&mut self, id: OpId, oldest: Timestamp, bounds: KeyRange) {
+    pub fn too_old(&mut self, id: OpId, oldest: Timestamp) {
         if self.asked.take_if(|asked| *asked == id).is_some() && self.at < Some(oldest) {
-            *self = Copying { at: Some(oldest), rest: bounds, ..self.clone() };
+            (self.at, self.rest) = (Some(oldest), self.all.clone());
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
-use meridian_mvcc::{KeyRange, Write};
+use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::{self, Application, Config, Members, Message as Said, Op, OpId};
 use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
 use std::collections::VecDeque;
@@ -88,8 +88,11 @@ pub enum Effect {
         /// Everything at or below has ended: whoever reads here from now on names only versions above.
         settled: Timestamp,
     },
-    /// Everything is here that was copied from others, and asked for to be installed before this. What stood below the timestamp is not.
+    /// Everything is here that was copied from others, and asked for to be installed before this. What stood below the timestamp is not. Once the store has all of that for good:
+    /// [`Replica::stored`].
     Copied(Timestamp),
+    /// That is on disk: from now on it serves.
+    Serves,
 }
 
 /// What a session wants to see.
@@ -191,7 +194,9 @@ impl Replica {
     ) -> Option<Self> {
         let (me, durable) = ((config.me, life), out.persisted());
         let lacks = takes_over && Kept::goes_to(&kept).is_none();
-        let copying = lacks.then(|| Copying::of(shard.participant().bounds().clone()));
+        let own = local::schemas(config.shard.0);
+        let copying = lacks.then(|| Copying::of(vec![own, shard.participant().bounds().clone()]));
+        let shard = if lacks { shard.taking_over() } else { shard };
         let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
         let view = operations.began();
         if view > inconsistent::View::default() {
@@ -252,7 +257,7 @@ impl Replica {
 
     /// Everything that was to be installed when this view began is in its store for good: it is there after whatever happens, without the record.
     pub fn stored(&mut self, view: inconsistent::View, position: u64, out: &mut Outbox<Self>) {
-        if !self.is_copying() {
+        if self.copying.as_ref().is_none_or(Copying::is_done) {
             out.lend(|out| self.operations.stored(view, position, out), embed);
         }
     }
@@ -292,11 +297,11 @@ impl Replica {
 
     /// A view has begun, or nobody has answered: asks for what is to be copied.
     fn copy(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        let (settled, members) = (self.settled(), self.operations.members().clone());
+        let (settled, members) = (self.settled(), self.operations.members());
         let began = self.operations.began().epoch == members.epoch;
-        let Some(copying) = self.copying.as_mut().filter(|_| began) else { return };
+        let Some(copying) = self.copying.as_mut().filter(|copying| began && !copying.is_done()) else { return };
         if copying.begin(settled) {
-            return self.copied(Timestamp::ZERO, out);
+            return out.act(Effect::Copied(settled));
         }
         self.facts += 1;
         let id = own_id(self.me, self.facts);
@@ -308,25 +313,27 @@ impl Replica {
         out.arm(Timer::Copy, now.boot_ns + COPY_AGAIN_NS);
     }
 
-    fn copied(&mut self, at: Timestamp, out: &mut Outbox<Self>) {
-        sometimes!("a replica that takes over has everything");
-        self.copying = None;
-        out.disarm(Timer::Copy);
-        out.act(Effect::Copied(at));
-    }
-
     fn on_copied(&mut self, now: Reading, id: OpId, page: Page, out: &mut Outbox<Self>) {
-        let (versions, all) = match self.copying.as_mut().and_then(|copying| copying.take(id, page)) {
-            Some(Copied::More(versions)) => (versions, None),
-            Some(Copied::All(versions, at)) => (versions, Some(at)),
-            None => return,
-        };
+        let copied = self.copying.as_mut().and_then(|copying| copying.take(id, page));
+        let Some(Copied { versions, all }) = copied else { return };
         for (at, write) in versions {
             out.act(Effect::Install { at, writes: vec![write] });
         }
         match all {
-            Some(at) => self.copied(at, out),
+            Some(at) => {
+                out.disarm(Timer::Copy);
+                out.act(Effect::Copied(at));
+            }
             None => self.copy(now, out),
+        }
+    }
+
+    /// What was copied is in the store for good, and it is on disk that it is.
+    fn serve_from_now_on(&mut self, out: &mut Outbox<Self>) {
+        let is_stored = self.operations.has_stored() > inconsistent::View::default();
+        if self.copying.take_if(|copying| copying.is_done() && is_stored).is_some() {
+            sometimes!("a replica that takes over has everything");
+            out.act(Effect::Serves);
         }
     }
 
@@ -523,8 +530,7 @@ impl Machine for Replica {
                 self.on_copied(now, id, page, out);
             }
             Message::TooOld { id, oldest } if self.is_known(from.node) => {
-                let bounds = self.operations.application().participant().bounds().clone();
-                self.copying.iter_mut().for_each(|copying| copying.too_old(id, oldest, bounds.clone()));
+                self.copying.iter_mut().for_each(|copying| copying.too_old(id, oldest));
             }
             Message::Look { id, at, range, reverse, limit_rows, .. } => {
                 let (view, limit_rows) = (View::Snapshot(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
@@ -552,6 +558,7 @@ impl Machine for Replica {
     fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
         self.durable = self.durable.max(through);
         self.operate(now, out, |operations, out| operations.on_durable(now, through, out));
+        self.serve_from_now_on(out);
         self.go_on(out);
     }
 }

@@ -27,6 +27,11 @@ impl Shard {
         Shard { participant: Participant::new(guarantee, shard, bounds) }
     }
 
+    /// One that has nothing of what was settled before its first view.
+    pub(super) fn taking_over(self) -> Shard {
+        Shard { participant: self.participant.taking_over() }
+    }
+
     /// What it knows of transactions.
     pub fn participant(&self) -> &Participant {
         &self.participant

@@ -57,6 +57,8 @@ pub struct Participant {
     served: Timestamp,
     /// Nothing is said yes to at or below the first any more; everything at or below the second has ended, everywhere.
     past: Past,
+    /// It takes over: of what was settled when it began it knows nothing apart.
+    takes_over: bool,
     /// What was settled before, up to where nothing is known apart any more: who read before the newest view began may still be validated.
     forgotten: Timestamp,
 }
@@ -80,8 +82,14 @@ impl Participant {
             read: Highest::default(),
             served: Timestamp::ZERO,
             past: Past::default(),
+            takes_over: false,
             forgotten: Timestamp::ZERO,
         }
+    }
+
+    /// One that has nothing of what was settled before its first view.
+    pub fn taking_over(self) -> Self {
+        Participant { takes_over: true, ..self }
     }
 
     /// What stands in a range above what is settled, for a read of it that is to be validated; its keys are in order.
@@ -414,7 +422,8 @@ impl Participant {
     /// So much of the past is over. What was settled before is forgotten; at a replica's birth that is not known, and everything is ([`recall`](Self::recall)).
     pub fn settle(&mut self, past: Past) {
         if past.settled > self.past.settled {
-            self.forget(self.past.settled);
+            let known = if std::mem::take(&mut self.takes_over) { past.settled } else { self.past.settled };
+            self.forget(known);
         }
         self.past = self.past.join(past);
         // Nobody will come to commit there who has not.

@@ -147,7 +147,7 @@ impl Carried for Tapir {
                     life.began(shard, view, settled);
                 }
             }
-            Effect::Copied(_) => unreachable!("in no world somebody takes over"),
+            Effect::Copied(_) | Effect::Serves => unreachable!("in no world somebody takes over"),
             Effect::Serve(mut serve) => {
                 if let (tapir::View::Snapshot(at), Some(Defect::ReadOneBefore)) =
                     (&mut serve.view, world.options.defect)
