@@ -242,14 +242,17 @@ impl Settles for ReplicaShard {
         let home = self.world();
         let outlet = Arc::clone(&home.outlet);
         let copied = home.copied.lock().take_if(|(position, _)| *position <= applied);
-        if let Some((position, at)) = copied
-            && let Err(error) = home.space.keep_horizon()
-        {
-            tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
-            *home.copied.lock() = Some((position, at));
-        }
-        if home.copied.lock().is_some() {
-            return; // It has nothing for good yet.
+        match copied {
+            Some(copied) => {
+                if let Err(error) = home.space.keep_horizon() {
+                    tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
+                    *home.copied.lock() = Some(copied);
+                    return;
+                }
+            }
+            // It has nothing for good yet: views that began are told of when it has.
+            None if !home.serves.load(Ordering::Acquire) => return,
+            None => {}
         }
         let mut stored = None;
         while let Some((_, view)) = home.began.lock().pop_front_if(|(position, _)| *position <= applied) {
