@@ -262,7 +262,8 @@ fn another_node_takes_over_from_one_that_is_gone() {
     [3, 4].into_iter().for_each(|at| judge(&nodes, at));
 }
 
-/// Nothing is settled here: after a restart the row that says who the replicas are is in the log of `system` alone, and heard of later than what the replica itself has kept.
+/// Hardly anything is settled here, so that after a restart rows are heard of from the log of `system`, one epoch after the other. What would be wrong otherwise others mend mostly: the rule is held by
+/// `who_was_in_a_later_epoch_waits_until_it_hears_of_it` of the replicas alone.
 #[test]
 fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
     let (members, folder) = (some_members(4), tempfile::tempdir().unwrap());

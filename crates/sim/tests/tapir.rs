@@ -131,6 +131,10 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
         let report = run(world(seed));
         assert_eq!(report.verdict, Ok(()), "seed {seed}");
         assert!(report.faults.contains_key("lost file"), "seed {seed}: {:?}", report.faults);
+        assert!(
+            report.reached.contains_key("a store is refused that lacks what is forgotten elsewhere"),
+            "seed {seed}"
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 //! There are two shards, of the keys before `n` and of the others, with a replica at each node. Nothing is drawn but how long those rest who met: messages arrive when the script delivers them, or while
 //! time passes; disks are synced at once.
 
-#[allow(dead_code)] // Random worlds ask more of it.
+#[allow(dead_code, reason = "random worlds ask more of it")]
 #[path = "world/desk.rs"]
 mod desk;
 #[path = "../../txn/tests/common/script.rs"]

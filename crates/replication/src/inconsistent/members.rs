@@ -52,7 +52,7 @@ impl Members {
         self.replicas.contains(&node) || self.former.contains(&node)
     }
 
-    /// How many of these are enough of those.
+    /// Whether these are enough of those.
     pub(super) fn are_enough(of: &BTreeSet<NodeId>, these: impl Iterator<Item = NodeId>) -> bool {
         // More than half, also where their number is even.
         these.filter(|node| of.contains(node)).count() > of.len() / 2

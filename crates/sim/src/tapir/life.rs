@@ -8,7 +8,7 @@ use crate::journal::DATABASE;
 use crate::life::{self, Install, SETTLE_BYTES, Unfit, full};
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
-use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
+use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Store, StoreError, Write};
 use meridian_replication::inconsistent::{Config, Kept as Record, Members, View};
 use meridian_store::Space;
@@ -88,6 +88,7 @@ impl Life {
             let (installed, horizon, goes_to) =
                 (extent.position, extent.horizon, Kept::goes_to(&kept).unwrap_or_default());
             if installed < goes_to {
+                sometimes!("a store is refused that lacks what is forgotten elsewhere");
                 return Err(space.lacks(goes_to).into());
             }
             life.own.progress.insert(shard, Progress { installed, horizon, ..Progress::default() });
