@@ -176,7 +176,13 @@ impl Site for Local {
     }
 
     fn readable(&self, shard: ShardId) -> Readable {
-        self.0.with_member(shard, |member| member.world().readable()).unwrap_or_default()
+        let look = |member: &MemberShard| {
+            // Before the slot is loaded: a step that is under way may have drawn a timestamp that the slot does not show yet.
+            let idle = member.is_idle();
+            let slot = member.world().readable();
+            Readable { quiet: slot.quiet && idle, ..slot }
+        };
+        self.0.with_member(shard, look).unwrap_or_default()
     }
 
     fn closed(&self) -> Timestamp {

@@ -15,11 +15,14 @@
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// The inputs that wait for one machine.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     state: Mutex<State<T>>,
+    /// A copy of `stepping` that is read without the lock.
+    busy: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl Step {
 
 impl<T> Default for Mailbox<T> {
     fn default() -> Self {
-        Mailbox { state: Mutex::new(State { waiting: VecDeque::new(), stepping: false }) }
+        Mailbox { state: Mutex::new(State { waiting: VecDeque::new(), stepping: false }), busy: AtomicBool::new(false) }
     }
 }
 
@@ -65,6 +68,9 @@ impl<T> Mailbox<T> {
             return None;
         }
         state.stepping = true;
+        // Seen by everyone before the stepper samples its clock.
+        self.busy.swap(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         Some(Step { taken: 0 })
     }
 
@@ -73,10 +79,17 @@ impl<T> Mailbox<T> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
             state.stepping = false;
+            self.busy.store(false, Ordering::Release);
             return None;
         }
         std::mem::swap(&mut state.waiting, batch);
         Some(Step { taken: step.taken + batch.len() })
+    }
+
+    /// True if no step is under way: all effects of earlier steps are done, and the clock reading of the next step is
+    /// sampled after this call began.
+    pub fn is_idle(&self) -> bool {
+        !self.busy.load(Ordering::SeqCst)
     }
 
     /// How many inputs wait.

@@ -104,6 +104,11 @@ where
         &self.world
     }
 
+    /// True if no step is under way (see [`Mailbox::is_idle`]).
+    pub fn is_idle(&self) -> bool {
+        self.mailbox.is_idle()
+    }
+
     /// How many inputs wait.
     pub fn waiting(&self) -> usize {
         self.mailbox.len()

@@ -19,6 +19,8 @@ pub enum Rule {
     LastTsPrepared,
     /// Nor is what is installed above commits that are not visible yet.
     LastTsLate,
+    /// The newest commit that was acknowledged is read, although one is under way whose timestamp has passed.
+    LastTsInFlight,
     /// Of what shards say of the timestamp at which they are to be read, the least is taken (§4.2.2).
     NegotiatedLeast,
     /// A prepare record does not hold the locks of what was read (Trap A.5-8).

@@ -141,8 +141,14 @@ impl Replica {
                 }
                 let drawn_ns = pending.as_ref().map_or(now.boot_ns, |pending| pending.drawn_ns);
                 let votes = pending.as_ref().and_then(|pending| pending.votes.clone());
-                let asked = pending.map(|pending| (pending.from, pending.request.id));
-                self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns: now.boot_ns, votes });
+                let asked = pending.as_ref().map(|pending| (pending.from, pending.request.id));
+                let schema = pending.as_ref().is_some_and(|pending| pending.change().is_some());
+                let writes = match pending.map(|pending| pending.request.ask) {
+                    Some(Ask::Commit { writes, .. }) => writes,
+                    _ => Vec::new(),
+                };
+                let agreed_ns = now.boot_ns;
+                self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
                 self.unregister(now, transaction, out);
             }
             Agreed::Ceiling { at, through } => {
@@ -243,7 +249,7 @@ impl Replica {
         let mut answers = Vec::new();
         let passed = |at: Timestamp| broken(Rule::CommitWait) || now.interval.after(at.nanos);
         while let Some(passing) = self.passing.pop_front_if(|passing| passed(passing.at)) {
-            let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes } = passing;
+            let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
                 step!("leader: answers");
@@ -325,7 +331,8 @@ impl Replica {
             out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
         }
         let leads = self.serving && self.group.is_leader();
-        let readable = Readable { through: self.newest(), until: lease, leads, closed: self.closed() };
+        let quiet = self.passing.is_empty() && self.agreeing.is_empty();
+        let readable = Readable { through: self.newest(), until: lease, leads, quiet, closed: self.closed() };
         if readable != self.published {
             self.published = readable;
             out.act(Effect::Readable(readable));

@@ -4,6 +4,7 @@ use super::blind::Blinds;
 use super::idleness::{Config, Idleness};
 use super::leadership::Workload;
 use super::membership::Changing;
+use super::records::any_within;
 use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
 use super::splits::Splitting;
@@ -14,7 +15,7 @@ use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, S
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Entry, Event, Group, Index, Membership, Record, Restored, Term};
 use meridian_txn::locking::{
-    Between, Blind, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote,
+    Ask, Between, Blind, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote,
 };
 use meridian_txn::{Age, Conflict};
 use minicbor::{Decode, Encode};
@@ -181,6 +182,12 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Whether it commits what writes into a range.
+    pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
+        let Ask::Commit { writes, .. } = &self.request.ask else { return false };
+        self.change().is_some() || any_within(writes, |write| &write.key, range)
+    }
+
     pub(super) fn new(from: Address, request: Request) -> Pending {
         Pending { from, request, locked: 0, at: Timestamp::ZERO, drawn_ns: 0, votes: None, registered: false }
     }
@@ -197,6 +204,16 @@ pub(super) struct Passing {
     pub(super) agreed_ns: u64,
     /// Who waits for the outcome elsewhere.
     pub(super) votes: Option<Collected>,
+    /// What it wrote, sorted, where this leader drew its timestamp.
+    pub(super) writes: Vec<Write>,
+    /// It changed a schema.
+    pub(super) schema: bool,
+}
+
+impl Passing {
+    pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
+        self.schema || any_within(&self.writes, |write| &write.key, range)
+    }
 }
 
 /// An outcome that is installed before what lies below it.

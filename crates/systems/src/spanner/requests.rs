@@ -10,8 +10,11 @@ use meridian_txn::locking::{Ask, Blind, Reply, Request, Spent, Ticket, Transacti
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
-    pub(super) fn on_ask(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
+    pub(super) fn on_ask(&mut self, now: Reading, from: Address, mut request: Request, out: &mut Outbox<Replica>) {
         let id = request.id;
+        if let Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } = &mut request.ask {
+            writes.sort_by(|one, other| one.key.cmp(&other.key)); // They mostly are; readers look for theirs by halving.
+        }
         self.is_wanted(now, out);
         // Who has heard from a later leadership knows better than this one, which has only not heard of its end.
         let named = request.footing.map(|footing| footing.term).or(request.blind.map(|blind| blind.term));

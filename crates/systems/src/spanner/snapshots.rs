@@ -60,8 +60,12 @@ impl Replica {
         self.visible.max(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO })
     }
 
-    /// LastTS of a range (§4.2.2, §4.2.4): at or above everything that was acknowledged and wrote into it. Where something prepared may have been committed
-    /// already, elsewhere, that is only the present (Trap A.5-6).
+    /// LastTS of a range (§4.2.2, §4.2.4): a timestamp between which and the present nothing wrote into it, or will. Where something prepared may have been
+    /// committed already, elsewhere, that is only the present (Trap A.5-6).
+    ///
+    /// **Departure.** The paper's LastTS is the newest commit that has been applied. Where a database has several shards that is too early: a commit that is
+    /// under way here may have a timestamp that has passed everywhere. Another shard may have acknowledged a later one, and a snapshot between the two may
+    /// have shown the first without the second; a reader that begins now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
         let in_doubt = |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
         if !broken(Rule::LastTsPrepared) && self.prepared.values().any(in_doubt) {
@@ -71,7 +75,24 @@ impl Replica {
             sometimes!("what is prepared writes into other keys than are read");
         }
         let late = self.late.iter().filter(|late| late.schema || any_within(&late.keys, |key| key, range));
-        late.map(|late| late.at).filter(|_| !broken(Rule::LastTsLate)).fold(self.newest(), Timestamp::max)
+        let late = late.map(|late| late.at).filter(|_| !broken(Rule::LastTsLate));
+        late.chain(self.last_in_flight(now, range)).fold(self.newest(), Timestamp::max)
+    }
+
+    /// The newest commit under way that writes into a range, of those whose timestamps may have passed. The only shard of a database acknowledges in the order
+    /// of timestamps: there it does not matter.
+    fn last_in_flight(&self, now: Reading, range: &KeyRange) -> Option<Timestamp> {
+        if self.bounds == KeyRange::all() || broken(Rule::LastTsInFlight) {
+            return None;
+        }
+        let present = self.present(now);
+        let passing = self.passing.iter().filter(|passing| passing.writes_into(range)).map(|passing| passing.at);
+        let agreeing = self.agreeing.values().filter(|pending| pending.writes_into(range)).map(|pending| pending.at);
+        let last = passing.chain(agreeing).filter(|at| *at <= present).max();
+        if last.is_some() {
+            sometimes!("a reader of one shard waits for a commit that is under way");
+        }
+        last
     }
 
     /// Somebody who reads in several shards asks each for it, and reads all of them at the latest (§4.2.2).
@@ -124,8 +145,8 @@ impl Replica {
             self.floor = at; // Below an entry that is agreed nobody issues any more, whoever leads.
             return true;
         }
-        if at.nanos > now.interval.latest {
-            return false;
+        if at.nanos > now.interval.latest || self.agreeing.values().next_back().is_some_and(|last| at <= last.at) {
+            return false; // What is under way above it will do as well as a ceiling.
         }
         if at > self.ceiling && !broken(Rule::CeilingNotAgreed) {
             self.want_ceiling(at.nanos);

@@ -119,7 +119,8 @@ impl Replica {
         step!("member: a split is agreed");
         let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
-        self.passing.push_back(Passing { at, transaction, asked: Some(asked), drawn_ns, agreed_ns, votes: None });
+        let (asked, votes, writes, schema) = (Some(asked), None, Vec::new(), false);
+        self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
         for (from, request) in parked {
             self.on_ask(now, from, request, out);
         }

@@ -316,8 +316,7 @@ impl Replica {
             locks.retain(|(_, lock)| *lock == Lock::Exclusive);
         }
         let age = pending.request.age;
-        let (coordinator, mut writes) = (coordinator.shard, writes.clone());
-        writes.sort_by(|one, other| one.key.cmp(&other.key)); // They mostly are; readers look for theirs by halving.
+        let (coordinator, writes) = (coordinator.shard, writes.clone());
         let below = self.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
         let prepared = Prepared { at, age, coordinator, writes, locks, below, changes, blind: *blind };

@@ -720,8 +720,9 @@ impl<S: Site> Transaction for Session<S> {
         let slot = self.site.readable(shard);
         // Sampled after the slot was loaded: a lease that holds now held then.
         let leads = self.site.now().interval.latest < slot.until;
+        let present = leads && (slot.quiet || broken(Rule::LastTsInFlight));
         (self.alone, self.scope) = (Some(shard), scope.clone());
-        (self.read_at, self.local, self.fits) = (leads.then_some(slot.through), None, None);
+        (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);
         true
     }
 

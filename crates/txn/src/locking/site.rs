@@ -8,7 +8,8 @@ use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use std::collections::BTreeMap;
 use std::future::Future;
 
-/// What readers of a node may do by themselves: read at `through`, and check afterwards that `now.latest < until`.
+/// What readers of a node may do by themselves: read at `through`, and check afterwards that `now.latest < until`. Where the database has several shards that is
+/// the present only if the member is `quiet`, and takes no step meanwhile that is not shown yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// Everything at or below is visible, and nothing more will appear there.
@@ -17,6 +18,8 @@ pub struct Readable {
     pub until: u64,
     /// This member leads, and serves.
     pub leads: bool,
+    /// No commit is under way: of this shard alone, `through` is as good as the present.
+    pub quiet: bool,
     /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a snapshot of it is right for ever.
     pub closed: Timestamp,
 }
