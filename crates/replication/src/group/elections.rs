@@ -53,9 +53,18 @@ impl Group {
             return;
         }
         if !self.electors().is_empty() && !forced {
+            let again = matches!(self.role, Role::PreCandidate { .. });
             self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
+            let electors = self.electors();
             let stay = |node| Some(self.membership().stay(node));
-            self.electors().into_iter().for_each(|node| out.send(self.address(node), ask(stay(node))));
+            electors.iter().for_each(|node| out.send(self.address(*node), ask(stay(*node))));
+            if again {
+                // The electors of its log may be members no more, and so may this one: a present member says so.
+                sometimes!("a candidate without an answer asks nodes that are no electors in its log");
+                let others = self.config.nodes.iter().filter(|node| **node != self.config.me);
+                let others = others.filter(|node| !electors.contains(node));
+                others.for_each(|node| out.send(self.address(*node), ask(None)));
+            }
             return;
         }
         self.stand(now, out);
