@@ -122,8 +122,8 @@ pub trait Carried: Sized + 'static {
 
     /// Everybody went home, and nothing is left to be done: brings about what only the end has.
     fn conclude(world: &mut World<Self>);
-    /// Whether nothing is left to be done in replicas.
-    fn is_at_rest(world: &World<Self>) -> bool;
+    /// Whether nothing is left to be done in replicas; notes shards of which that is true for good.
+    fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool;
     /// What is left in one.
     fn what_is_left(member: &Member<Self::Replica>) -> String;
     /// The keys that a replica has, and whether it holds their versions.

@@ -432,7 +432,8 @@ impl<R: Carried> World<R> {
             self.fail(format!("client {stuck:?} did not get on within {} s after the last fault", LIVENESS / S));
         }
         self.open = false;
-        if !self.until(LIVENESS, World::is_at_rest) {
+        let mut rested = BTreeSet::new();
+        if !self.until(LIVENESS, |world| world.is_at_rest(&mut rested)) {
             let what = self.what_is_left();
             self.fail(format!("something is left {} s after everybody went home: {what}", LIVENESS / S));
         }
@@ -504,7 +505,7 @@ impl<R: Carried> World<R> {
     }
 
     /// Lets things happen until something holds; false if it did not within a time, or if something was found wrong.
-    fn until(&mut self, within_ns: u64, holds: impl Fn(&World<R>) -> bool) -> bool {
+    fn until(&mut self, within_ns: u64, mut holds: impl FnMut(&World<R>) -> bool) -> bool {
         let end = self.now() + within_ns;
         while self.violation.is_none() && !holds(self) {
             let Some(((at, _), (whom, event))) = self.queue.pop_first() else { return false };

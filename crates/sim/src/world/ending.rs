@@ -7,16 +7,17 @@ use crate::life::Member;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl<R: Carried> World<R> {
-    /// Everybody went home, and replicas have nothing left to do.
-    pub(super) fn is_at_rest(&self) -> bool {
+    /// All clients are done, and replicas have nothing left to do. A shard that has been at rest once stays so: its leader may still
+    /// close timestamps, each with an entry that travels.
+    pub(super) fn is_at_rest(&self, rested: &mut BTreeSet<ShardId>) -> bool {
         let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
         lives().count() + self.gone.len() == self.nodes.len()
             && self.clients.iter().all(|client| client.attempt.is_none())
             && lives().flat_map(|life| life.members.values()).all(|member| member.late.is_empty())
-            && R::is_at_rest(self)
+            && R::is_at_rest(self, rested)
     }
 
     pub(super) fn what_is_left(&self) -> String {

@@ -230,15 +230,21 @@ impl Carried for Spanner {
 
     fn conclude(_: &mut World<Self>) {}
 
-    /// No lock is held, and everybody knows as much.
-    fn is_at_rest(world: &World<Self>) -> bool {
-        let lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
+    /// Each shard has had a moment in which no lock was held, nothing was under way, and all its members knew as much.
+    fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool {
         let idle = |member: &Member<Replica>| {
             let (replica, group) = (&member.replica, member.replica.group());
             replica.locks().is_empty() && replica.unresolved() == 0 && group.last_index() == group.commit_index()
         };
-        lives.flat_map(|life| life.members.values()).all(idle)
-            && world.shards().into_iter().all(|shard| world.is_known_everywhere(shard))
+        let rests = |shard: ShardId| {
+            let lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
+            let mut members = lives.filter_map(|life| life.members.get(&shard));
+            members.all(idle) && world.is_known_everywhere(shard)
+        };
+        let mut left = world.shards();
+        left.retain(|shard| !rested.contains(shard) && !rests(*shard));
+        rested.extend(world.shards().into_iter().filter(|shard| !left.contains(shard)));
+        left.is_empty()
     }
 
     fn what_is_left(member: &Member<Replica>) -> String {

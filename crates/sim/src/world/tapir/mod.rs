@@ -19,7 +19,7 @@ use meridian_systems::envelope::{self, Kind};
 use meridian_systems::tapir::{self, Effect, Forgetting, Kept, Message, Page, Replica, Serve};
 use meridian_txn::tapir::Guarantee;
 use rand::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All of a world's changes of views, and sessions that go away, are within so long.
 const WITHIN: u64 = 15 * S;
@@ -236,7 +236,7 @@ impl Carried for Tapir {
         }
         let begun = |world: &World<Self>| {
             let later = |(shard, replica): (ShardId, &Replica)| replica.operations().began() > before[&shard];
-            world.is_at_rest() && world.replicas().all(later)
+            world.is_at_rest(&mut BTreeSet::new()) && world.replicas().all(later)
         };
         if !world.until(LIVENESS, begun) {
             let what = world.what_is_left();
@@ -245,7 +245,7 @@ impl Carried for Tapir {
     }
 
     /// Nobody is prepared, or between two views, and nobody finds out what became of somebody.
-    fn is_at_rest(world: &World<Self>) -> bool {
+    fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
         let mut lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
         let idle = |replica: &Replica| {
             let operations = replica.operations();
