@@ -29,6 +29,12 @@ pub enum Rule {
     ReadVoteUnbounded,
     /// A commit timestamp is below a prepare timestamp (Trap A.5-9).
     CommitBelowPrepare,
+    /// A leader says that a transaction has ended of which it knows nothing, although it may have been prepared under a later leader.
+    EndedUnknown,
+    /// A leader says that a transaction is aborted that a later one decides.
+    DecidesInAnyTerm,
+    /// A shard that was only read lets go although its promise is needed for longer.
+    ReadVoteNotRenewed,
     /// The coordinator of a prepared transaction is not told that an older one waits for it (Trap A.5-10).
     WoundNotForwarded,
     /// What was planned for a schema that holds no more is served and committed (§4.2.3).

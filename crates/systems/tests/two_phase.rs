@@ -235,13 +235,12 @@ impl World {
 
     fn prepare(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
-        self.ask(
-            1,
-            number,
-            5,
-            footing,
-            Ask::Prepare { writes: writes(keys), coordinator, schema: None, blind: self.blind },
-        )
+        let (writes, blind, decides) = (writes(keys), self.blind, self.term(0));
+        self.ask(1, number, 5, footing, Ask::Prepare { writes, coordinator, schema: None, blind, decides })
+    }
+
+    fn term(&self, shard: usize) -> u64 {
+        self.groups[shard].replica.group().term().0
     }
 
     fn commit(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
@@ -392,6 +391,94 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     assert!(world.groups[1].installed[0].0 > below);
 }
 
+/// A commit waits for a lock for longer than any promise lasts: the promise of a shard that was only read is renewed as long as its coordinator waits.
+#[test]
+fn a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits() {
+    let mut world = World::new();
+    world.read(0, 1, "b", Lock::Shared); // It is older.
+    let (here, there) = (world.read(0, 2, "a", Lock::Exclusive), world.read(1, 2, "z", Lock::Shared));
+    world.prepare(2, there, &[]);
+    world.commit(2, here, &["a", "b"]);
+    for _ in 0..60 {
+        world.hear();
+        world.pass(50 * MS);
+        world.ask(0, 1, 2, None, Ask::KeepAlive);
+        world.ask(0, 2, 6, None, Ask::KeepAlive);
+    }
+    assert_eq!(world.outcome(2), None, "it waits for b");
+    assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "z is locked still");
+    world.ask(0, 1, 7, None, Ask::Abort);
+    world.talk();
+    assert!(matches!(world.outcome(2), Some(Ok(_))), "{:?}", world.outcome(2));
+    assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })), "3 goes on");
+}
+
+/// An older transaction waits for one that has only read, and has voted: its coordinator aborts it, as if it was prepared.
+#[test]
+fn an_older_transaction_does_not_wait_for_the_promise_of_a_shard_that_was_only_read() {
+    let mut world = World::new();
+    let (here, there) = (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Shared));
+    world.prepare(7, there, &[]);
+    world.between.clear(); // Its vote is lost.
+    world.commit(7, here, &["a"]);
+    assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "it has voted: the older one waits");
+    world.hear();
+    assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
+}
+
+impl World {
+    /// What a leader says to another one's question or statement.
+    fn answers(&mut self, shard: u32, between: Between) -> Vec<Between> {
+        self.between.clear();
+        self.step(shard, |replica, now, out| {
+            replica.on_message(now, member(ShardId(1 - shard)), Message::Between(between), out);
+        });
+        std::mem::take(&mut self.between).into_iter().map(|(_, _, said)| said).collect()
+    }
+}
+
+/// A leader that was deposed, and whose clock says otherwise, is asked about a transaction that its successor may commit. It must not say that it is aborted.
+#[test]
+fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted() {
+    let mut world = World::new();
+    let (transaction, shard, term) = (transaction(1), ShardId(1), world.term(0));
+    let at = Timestamp { nanos: BEGINNING, ..Timestamp::ZERO };
+    let vote = Vote::Prepared { at, below: Timestamp::MAX };
+    let asks = |decides| Between::Vote { transaction, shard, vote: vote.clone(), blind: None, decides, voted_in: 3 };
+    assert_eq!(world.answers(0, asks(term + 1)), []);
+    let aborted = [Between::Decided { transaction, at: None, voted_in: 3 }];
+    assert_eq!(world.answers(0, asks(term)), aborted);
+    assert_eq!(world.answers(0, asks(term - 1)), aborted);
+}
+
+/// A leader that was deposed is told of a decision about what its successor has prepared. If it said that this has ended, the coordinator would forget, and the
+/// successor be told later that the transaction was aborted: half of what was acknowledged would be lost.
+#[test]
+fn only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended() {
+    let mut world = World::new();
+    let (transaction, term) = (transaction(1), world.term(1));
+    let at = Some(Timestamp { nanos: BEGINNING, ..Timestamp::ZERO });
+    let decided = |voted_in| Between::Decided { transaction, at, voted_in };
+    assert_eq!(world.answers(1, decided(term + 1)), []);
+    assert_eq!(world.answers(1, decided(term)), [Between::Ended { transaction, shard: ShardId(1) }]);
+}
+
+/// Random worlds meet these once in thousands: a leader has to be deposed and not know it.
+#[test]
+fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
+    let aborted: fn() = only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted;
+    let ended: fn() = only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended;
+    let renewed: fn() = a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits;
+    let scripts = [(Rule::DecidesInAnyTerm, aborted), (Rule::EndedUnknown, ended), (Rule::ReadVoteNotRenewed, renewed)];
+    for (rule, script) in scripts {
+        let broken = std::thread::spawn(move || {
+            plant(Some(rule), true);
+            script();
+        });
+        assert!(broken.join().is_err(), "{rule:?}");
+    }
+}
+
 /// §4.1.3: what is prepared holds back a snapshot above it, of the keys that it writes (§4.2.4).
 #[test]
 fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
@@ -438,7 +525,8 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     // Another key is in commit wait, when the coordinator says that the first was committed above it. Its clock is ahead, and so it has said that to others, too.
     assert_eq!(world.write(4, "y"), [], "in commit wait");
     let decided = Timestamp { nanos: world.now + EPSILON + MS, ..Timestamp::ZERO };
-    let between = Between::Decided { transaction: transaction(1), at: Some(decided) };
+    let (transaction, voted_in) = (transaction(1), world.term(1));
+    let between = Between::Decided { transaction, at: Some(decided), voted_in };
     world.step(1, |replica, now, out| replica.on_message(now, member(ShardId(0)), Message::Between(between), out));
     assert_eq!(world.groups[1].installed.last(), Some(&(decided, vec!["z".to_owned()])));
     let x = shown(world.ask(1, 5, 1, None, newest("x")));
@@ -514,7 +602,9 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
 fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     let script: fn() = the_newest_commit_of_a_key_is_found_whatever_happens_to_others;
     let in_flight: fn() = a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above;
-    for (rule, script) in [(Rule::LastTsPrepared, script), (Rule::LastTsLate, script), (Rule::LastTsInFlight, in_flight)] {
+    for (rule, script) in
+        [(Rule::LastTsPrepared, script), (Rule::LastTsLate, script), (Rule::LastTsInFlight, in_flight)]
+    {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             script();
@@ -542,7 +632,8 @@ impl World {
     fn change_schema(&mut self, number: u64, from: u64) {
         let (here, there) = (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
-        let prepare = Ask::Prepare { writes: Vec::new(), coordinator, schema: change(from), blind: None };
+        let (schema, decides) = (change(from), self.term(0));
+        let prepare = Ask::Prepare { writes: Vec::new(), coordinator, schema, blind: None, decides };
         self.ask(1, number, 5, there, prepare);
         let when = change(from).map(|change| SchemaChange { tables: Vec::new(), ..change });
         let commit = Ask::Commit { writes: writes(&["c"]), participants: vec![ShardId(1)], schema: when };

@@ -44,8 +44,8 @@ fn split(space: &Space) {
 /// What the log has of that.
 fn log_of_split() -> Vec<Entry> {
     let transaction = TransactionId { node: 1, incarnation: 1, number: 1 };
-    let (writes, participants, schemas) = (vec![a_row()], Vec::new(), Vec::new());
-    let row = Agreed::Commit { at: at(1), transaction, writes, participants, schemas };
+    let (writes, participants, schemas, voted_in) = (vec![a_row()], Vec::new(), Vec::new(), Vec::new());
+    let row = Agreed::Commit { at: at(1), transaction, writes, participants, schemas, voted_in };
     let split = Agreed::Split { at: at(2), key: Key::from("m"), shard: CHILD, members: Some(everybody()) };
     let entry = |(index, agreed): (u64, Agreed)| Entry {
         index: Index(index),

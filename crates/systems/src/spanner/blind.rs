@@ -11,9 +11,9 @@
 //! 2. Who was refused never begins. So a refusal is final, and the session may lock first.
 //! 3. Time does not go back here: a clock that lies makes sessions lock first, and nothing begin twice.
 
+use super::two_phase::Ballot;
 use meridian_clock::Timestamp;
-use meridian_machine::{NodeId, ShardId};
-use meridian_txn::locking::{TransactionId, Vote};
+use meridian_txn::locking::TransactionId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who wants to begin within more than this has a clock that is wrong.
@@ -47,11 +47,8 @@ pub(super) struct Blinds {
     /// later.
     unheard: BTreeMap<(u32, u32), u64>,
     /// Votes that came before the commits that they are for.
-    early: BTreeMap<TransactionId, Vec<Voted>>,
+    early: BTreeMap<TransactionId, Vec<Ballot>>,
 }
-
-/// A shard's vote, and who led there.
-pub(super) type Voted = (ShardId, NodeId, Vote);
 
 impl Blinds {
     fn pass(&mut self, latest_ns: u64) {
@@ -114,17 +111,17 @@ impl Blinds {
     }
 
     /// A vote comes that is [expected](Self::expects) to be for somebody who begins.
-    pub fn keep(&mut self, who: TransactionId, by: u64, vote: Voted) {
+    pub fn keep(&mut self, who: TransactionId, by: u64, vote: Ballot) {
         if self.early.len() < MOST_EARLY || self.early.contains_key(&who) {
             let votes = self.early.entry(who).or_default();
-            votes.retain(|(shard, ..)| *shard != vote.0);
+            votes.retain(|known| known.shard != vote.shard);
             votes.push(vote);
             self.ends.insert((by, who));
         }
     }
 
     /// The votes that came before it.
-    pub fn take_early(&mut self, who: TransactionId) -> Vec<Voted> {
+    pub fn take_early(&mut self, who: TransactionId) -> Vec<Ballot> {
         self.early.remove(&who).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use super::blind::Blinds;
 use super::leadership::Workload;
 use super::replica::{Effect, Message, Passing, Pending, Replica, Timer};
-use super::two_phase::RESOLVE_NS;
+use super::two_phase::{Collected, RESOLVE_NS};
 use super::{Agreed, Birth, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
@@ -51,14 +51,14 @@ impl Replica {
             }
             pending.drawn_ns = now.boot_ns;
             if let Some(votes) = pending.votes.as_ref().filter(|_| !broken(Rule::CommitBelowPrepare)) {
-                self.issuer.observe(votes.above);
+                self.issuer.observe(votes.above());
             }
             let Some(at) = self.draw_one(now) else {
                 sometimes!("a commit waits for the lease to reach further");
                 self.ready.push_front(pending);
                 return self.wake_in(LEASE_SOON_NS);
             };
-            if let Some(votes) = pending.votes.take_if(|votes| at >= votes.below) {
+            if let Some(votes) = pending.votes.take_if(|votes| at >= votes.below()) {
                 sometimes!("a shard that was only read has not promised for long enough");
                 self.abort_voted(now, pending, &votes, Conflict::Late, out);
                 continue;
@@ -73,9 +73,10 @@ impl Replica {
             let agreed = match &pending.request.ask {
                 Ask::Commit { writes, .. } => {
                     self.schemas.draw(&schemas);
-                    let prepared = pending.votes.iter().flat_map(|votes| votes.prepared.keys());
-                    let participants = prepared.copied().collect();
-                    Some(Agreed::Commit { at, transaction, writes: writes.clone(), participants, schemas })
+                    let prepared = pending.votes.as_ref().map(Collected::prepared);
+                    let (participants, voted_in) = prepared.unwrap_or_default();
+                    let writes = writes.clone();
+                    Some(Agreed::Commit { at, transaction, writes, participants, schemas, voted_in })
                 }
                 _ => self.record_of(&pending, at),
             };
@@ -127,10 +128,10 @@ impl Replica {
             Effect::Install { at, writes, index, term, decided_elsewhere }
         };
         match agreed {
-            Agreed::Commit { at, transaction, mut writes, participants, schemas } => {
+            Agreed::Commit { at, transaction, mut writes, participants, schemas, voted_in } => {
                 in_order(at);
                 self.agreed = at;
-                writes.extend(self.owe(transaction, at, participants));
+                writes.extend(self.owe(transaction, at, (participants, voted_in)));
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 out.act(install(at, writes, false));
                 self.remember(transaction, at, entry.term);
@@ -236,7 +237,6 @@ impl Replica {
         self.dismiss_change(out);
         self.dismiss_idleness();
         self.forget_keys();
-        self.unanswered.clear();
         self.locks = LockTable::new();
         self.live.clear();
         self.blinds = Blinds::default();
@@ -297,7 +297,6 @@ impl Replica {
             self.give_up_changes(now, out);
             self.draw(now, out);
             self.vote_reads(now, out);
-            self.answer_voters(now, out);
         }
         self.show_snapshots(now, out);
         if self.serving && self.group.is_leader() {

@@ -34,6 +34,10 @@ pub enum Agreed {
         #[n(4)]
         #[cbor(default)]
         schemas: Vec<SchemaVersion>,
+        /// The terms in which the participants voted, in the same order.
+        #[n(5)]
+        #[cbor(default)]
+        voted_in: Vec<u64>,
     },
     /// Whoever leads next issues above the ceiling: below it this leader promises in memory.
     #[n(1)]
@@ -127,6 +131,10 @@ pub struct Prepared {
     /// How the coordinator was asked, if the attempt has locked nothing there.
     #[n(7)]
     pub blind: Option<Blind>,
+    /// The term of the coordinator's leadership that decides, or none ever.
+    #[n(8)]
+    #[cbor(default)]
+    pub decides: u64,
 }
 
 impl Prepared {
@@ -156,6 +164,10 @@ pub struct Decision {
     /// Who was prepared.
     #[n(1)]
     pub participants: Vec<ShardId>,
+    /// The terms in which they voted, in the same order.
+    #[n(2)]
+    #[cbor(default)]
+    pub voted_in: Vec<u64>,
 }
 
 /// How a shard began that was split off from another.
@@ -339,8 +351,9 @@ mod tests {
             below: Some(at),
             changes: None,
             blind: Some(Blind { term: 1, by: 2 }),
+            decides: 1,
         };
-        let decision = Decision { at, participants: vec![ShardId(5)] };
+        let decision = Decision { at, participants: vec![ShardId(5)], voted_in: vec![3] };
         let shard = ShardId(9);
         let members = Membership::at_birth(Roster::voters([1, 2].map(NodeId)));
         let mut history = SchemaHistory::default();

@@ -8,18 +8,16 @@ use super::records::any_within;
 use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
 use super::splits::Splitting;
-use super::two_phase::{Collected, Collecting, Debt, InDoubt};
+use super::two_phase::{Ballot, Collected, Collecting, Debt, InDoubt, Reader};
 use super::{Agreed, Birth, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Entry, Event, Group, Index, Membership, Record, Restored, Term};
-use meridian_txn::locking::{
-    Ask, Between, Blind, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId, Vote,
-};
+use meridian_txn::locking::{Ask, Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId};
 use meridian_txn::{Age, Conflict};
 use minicbor::{Decode, Encode};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What replicas and coordinators say to one another.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -164,7 +162,7 @@ pub(super) struct Live {
     /// Who is told that it is wounded.
     pub(super) gateway: Address,
     /// Votes of other shards that came before the commit, for which this one coordinates.
-    pub(super) votes: Vec<(ShardId, NodeId, Vote)>,
+    pub(super) votes: Vec<Ballot>,
 }
 
 pub(super) struct Pending {
@@ -338,11 +336,11 @@ pub struct Replica {
     pub(super) collecting: BTreeMap<TransactionId, Collecting>,
     /// Attempts that have only read here, and want to vote; and those that have, with the bound of their commit timestamps.
     pub(super) would_vote: Vec<Pending>,
-    pub(super) readers: BTreeMap<TransactionId, Timestamp>,
+    pub(super) readers: BTreeMap<TransactionId, Reader>,
+    /// Those whose bound is to be a later one.
+    pub(super) renewing: BTreeSet<TransactionId>,
     /// Votes of this step.
     pub(super) votes: Vec<(Address, Message)>,
-    /// Who asked what became of a transaction while no lease was held.
-    pub(super) unanswered: Vec<(Address, (TransactionId, Option<Blind>))>,
     /// The timer for what is prepared or owed is armed.
     pub(super) resolving: bool,
     /// When [`Timer::CommitWait`] is due at the latest, as far as this step has found.
@@ -459,7 +457,7 @@ impl Replica {
             would_vote: Vec::new(),
             readers: BTreeMap::new(),
             votes: Vec::new(),
-            unanswered: Vec::new(),
+            renewing: BTreeSet::new(),
             resolving: false,
             wake_ns: None,
             splitting: None,

@@ -2,6 +2,7 @@
 
 use super::blind::Heard;
 use super::replica::{Live, Message, Pending, Replica};
+use super::two_phase::{Asked, Ballot, Decider};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, sometimes};
@@ -67,8 +68,8 @@ impl Replica {
                     self.withdraw(now, transaction, out);
                 }
             }
-            Ask::Prepare { coordinator, blind, .. }
-                if self.has_voted(from, transaction, id, (*coordinator, *blind), out) => {}
+            ask @ Ask::Prepare { .. }
+                if Decider::of(ask).is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {}
             Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. } if self.repeats(now, from, &request, out) => {
                 self.locks.touch(now.boot_ns, transaction);
             }
@@ -180,8 +181,9 @@ impl Replica {
             }
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
-                for (shard, node, _) in self.blinds.take_early(who) {
-                    self.tell_voter(now, self.seat(node, shard), (who, request.blind), out);
+                for Ballot { shard, node, term: voted_in, .. } in self.blinds.take_early(who) {
+                    let asked = Asked { transaction: who, blind: request.blind, decides: term, voted_in };
+                    self.tell_voter(now, self.seat(node, shard), asked, out);
                 }
                 self.refuse(&Pending::new(from, request.clone()), Conflict::LeaderChanged, out);
             }

@@ -122,7 +122,7 @@ impl Pending {
     /// How long it is until a change of schemas may draw its timestamp, if it lies ahead.
     pub(super) fn lies_ahead(&self, now: Reading) -> Option<u64> {
         let Ask::Commit { schema: Some(change), .. } = &self.request.ask else { return None };
-        let from = self.votes.as_ref().map_or(change.from, |votes| votes.above.max(change.from));
+        let from = self.votes.as_ref().map_or(change.from, |votes| votes.above().max(change.from));
         Some(from.nanos.saturating_sub(now.interval.latest)).filter(|left| *left > 0)
     }
 

@@ -4,9 +4,14 @@
 //! 2. A shard that was only read logs nothing: it votes with a bound below its ceiling, keeps its locks until the outcome is known or the bound has
 //!    passed, and issues above the bound from then on, as whoever leads next does (Trap A.5-8).
 //! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). Nobody is told before it has surely passed.
-//! 4. What a leader under its lease knows nothing of is aborted: a commit stands on a birth in its leadership, and there is none; one that may yet
-//!    begin without ([`blind`](super::blind)) is waited for. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11, A.5-12).
-//! 5. An older transaction that waits for a prepared one has its coordinator told; while votes are outstanding it is aborted (Trap A.5-10).
+//! 4. A transaction is decided in the leadership that its prepare records name, or never. What a leader of that term or a later one knows nothing of is
+//!    aborted: its commit would stand on a birth in that leadership, and there is none; one that may yet begin without ([`blind`](super::blind)) is waited for.
+//!    A leader of an earlier term says nothing.
+//! 5. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11, A.5-12). A participant's leader says that of a transaction of
+//!    which it knows nothing only if it was not prepared in a later term than its own.
+//! 6. An older transaction that waits for one that is prepared, or has voted, has its coordinator told; while votes are outstanding it is aborted (Trap A.5-10).
+//!
+//! None of this is decided by a clock: a lease that a wrong clock believes in breaks no transaction apart (I7).
 
 use super::records::{Decision, Prepared};
 use super::replica::{Late, Message, Pending, Replica};
@@ -25,6 +30,8 @@ pub(super) const RESOLVE_NS: u64 = 1_000_000_000;
 /// A vote of a shard that was only read is good for at least so long, and for about so long if a new ceiling is needed; under a short lease for less.
 const READ_AT_LEAST_NS: u64 = 300_000_000;
 const READ_FOR_NS: u64 = 1_000_000_000;
+/// What is prepared and not resolved is asked for after 1, 2, 4 … rounds, at most 2 to the power of this.
+const MOST_RESTS: u32 = 4;
 /// A prepare timestamp, or what was read, may be so far ahead of the coordinator's clock: otherwise its clock, or another, is wrong.
 const FAR_NS: u64 = 1_000_000_000;
 
@@ -34,13 +41,29 @@ pub(super) struct InDoubt {
     /// The outcome is proposed, and who told it.
     ending: bool,
     told_by: Option<Address>,
-    /// Nobody is asked in the first moment.
-    asked: bool,
+    /// The node that led the coordinator's group when this leader prepared it.
+    coordinator: Option<NodeId>,
+    /// How often its coordinator was looked for, and how many rounds are let pass before the next time.
+    asked: u32,
+    rests: u32,
 }
 
 impl InDoubt {
     pub(super) fn new(record: Prepared) -> InDoubt {
-        InDoubt { record, ending: false, told_by: None, asked: false }
+        // Not in the first moment.
+        InDoubt { record, ending: false, told_by: None, coordinator: None, asked: 0, rests: 1 }
+    }
+
+    /// Whether its coordinator is to be asked in this round, and where: at the node that led it, then everywhere, less and less often.
+    fn asks(&mut self) -> Option<Option<NodeId>> {
+        if self.rests > 0 {
+            self.rests -= 1;
+            return None;
+        }
+        let first = self.asked == 0;
+        self.rests = (1 << self.asked.min(MOST_RESTS)) - 1;
+        self.asked += 1;
+        Some(self.coordinator.filter(|_| first))
     }
 
     /// When what stands here of it is replaced: at its commit, or where nothing else is. Nobody issues the last of a nanosecond.
@@ -53,27 +76,57 @@ impl InDoubt {
     }
 }
 
-/// A decision that participants have to be told of.
+/// A decision that participants have to be told of: those that are, and the terms in which they voted.
 pub(super) struct Debt {
     at: Timestamp,
-    owes: BTreeSet<ShardId>,
+    owes: BTreeMap<ShardId, u64>,
 }
 
 impl Debt {
-    pub(super) fn new(Decision { at, participants }: Decision) -> Debt {
-        Debt { at, owes: participants.into_iter().collect() }
+    pub(super) fn new(Decision { at, participants, voted_in }: Decision) -> Debt {
+        let terms = voted_in.into_iter().chain(std::iter::repeat(0));
+        Debt { at, owes: participants.into_iter().zip(terms).collect() }
     }
 }
 
-/// Votes, all of them yes.
+/// A shard's vote: the node that led it, and in which term.
 #[derive(Clone, Debug)]
-pub(super) struct Collected {
-    /// Who has prepared, and who led there.
-    pub(super) prepared: BTreeMap<ShardId, NodeId>,
-    pub(super) readers: BTreeMap<ShardId, NodeId>,
-    /// The commit timestamp is above this, and below that.
-    pub(super) above: Timestamp,
-    pub(super) below: Timestamp,
+pub(super) struct Ballot {
+    pub(super) shard: ShardId,
+    pub(super) node: NodeId,
+    pub(super) term: u64,
+    pub(super) vote: Vote,
+}
+
+/// Votes, all of them yes; of each shard the newest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Collected(BTreeMap<ShardId, Ballot>);
+
+impl Collected {
+    /// The commit timestamp is above this.
+    pub(super) fn above(&self) -> Timestamp {
+        let above = |ballot: &Ballot| match ballot.vote {
+            Vote::Prepared { at, .. } => at,
+            Vote::Read { through, .. } => through,
+            Vote::No { .. } => Timestamp::ZERO,
+        };
+        self.0.values().map(above).max().unwrap_or_default()
+    }
+
+    /// The commit timestamp is below this.
+    pub(super) fn below(&self) -> Timestamp {
+        let below = |ballot: &Ballot| match ballot.vote {
+            Vote::Prepared { below, .. } | Vote::Read { below, .. } => below,
+            Vote::No { .. } => Timestamp::MAX,
+        };
+        self.0.values().map(below).min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// The shards that have prepared, and the terms in which they voted.
+    pub(super) fn prepared(&self) -> (Vec<ShardId>, Vec<u64>) {
+        let prepared = self.0.values().filter(|ballot| matches!(ballot.vote, Vote::Prepared { .. }));
+        prepared.map(|ballot| (ballot.shard, ballot.term)).unzip()
+    }
 }
 
 /// A commit that waits for votes.
@@ -83,8 +136,45 @@ pub(super) struct Collecting {
     votes: Collected,
 }
 
-/// So many questions wait for the lease, at most: they are repeated anyhow.
-const UNANSWERED: usize = 1_000;
+/// The leadership that decides on a transaction.
+#[derive(Clone, Copy)]
+pub(super) struct Decider {
+    pub(super) seat: Seat,
+    /// Its term: in another one the transaction is never committed.
+    term: u64,
+    /// How it was asked, if the attempt has locked nothing there.
+    blind: Option<Blind>,
+}
+
+impl Decider {
+    /// The one that a request to prepare names.
+    pub(super) fn of(ask: &Ask) -> Option<Decider> {
+        let Ask::Prepare { coordinator, blind, decides, .. } = ask else { return None };
+        Some(Decider { seat: *coordinator, term: *decides, blind: *blind })
+    }
+}
+
+/// A transaction that a participant asks about.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) transaction: TransactionId,
+    pub(super) blind: Option<Blind>,
+    /// The term in which it is decided, and the one in which the participant voted.
+    pub(super) decides: u64,
+    pub(super) voted_in: u64,
+}
+
+/// An attempt that has only read here, and has voted.
+pub(super) struct Reader {
+    decider: Decider,
+    /// Its commit timestamp is below this.
+    below: Timestamp,
+    /// However often the promise is renewed, not beyond this: a schema may be another from there on.
+    limit: Timestamp,
+    /// When the coordinator is to be asked whether the promise is needed for longer, in nanoseconds since the epoch; it is asked once for each promise.
+    ask_at: u64,
+    asked: bool,
+}
 
 impl Replica {
     // ------------------------------------------------------------------------------------------------------ the coordinator
@@ -93,52 +183,32 @@ impl Replica {
     pub(super) fn collect(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
         let Ask::Commit { participants, .. } = &pending.request.ask else { unreachable!("only commits coordinate") };
         let who = pending.request.transaction;
-        let missing = participants.iter().copied().collect();
-        let (prepared, readers) = (BTreeMap::new(), BTreeMap::new());
-        let votes = Collected { prepared, readers, above: Timestamp::ZERO, below: Timestamp::MAX };
+        let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
         let wounded = self.locks.collecting(who);
         let early = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
         step!("coordinator: waits for votes");
         self.collecting.insert(who, Collecting { pending, missing, votes });
-        for (shard, node, vote) in early {
+        for ballot in early {
             sometimes!("a vote comes before the commit");
-            self.count_vote(now, who, shard, node, vote, out);
+            self.count_vote(now, who, ballot, out);
         }
         if let Some(why) = wounded {
             self.abort_collecting(now, who, why, out);
         }
     }
 
-    fn count_vote(
-        &mut self,
-        now: Reading,
-        who: TransactionId,
-        shard: ShardId,
-        node: NodeId,
-        vote: Vote,
-        out: &mut Outbox<Replica>,
-    ) {
+    fn count_vote(&mut self, now: Reading, who: TransactionId, ballot: Ballot, out: &mut Outbox<Replica>) {
         let Some(collecting) = self.collecting.get_mut(&who) else { return };
-        let votes = &mut collecting.votes;
-        match vote {
-            Vote::Prepared { at, below } => {
-                votes.above = votes.above.max(at);
-                votes.below = votes.below.min(below);
-                votes.prepared.insert(shard, node);
-            }
-            Vote::Read { through, below } => {
-                votes.above = votes.above.max(through);
-                votes.below = votes.below.min(below);
-                votes.readers.insert(shard, node);
-            }
-            Vote::No { why } => return self.abort_collecting(now, who, why, out),
+        if let Vote::No { why } = ballot.vote {
+            return self.abort_collecting(now, who, why, out);
         }
-        collecting.missing.remove(&shard);
+        collecting.missing.remove(&ballot.shard);
+        collecting.votes.0.insert(ballot.shard, ballot);
         if collecting.missing.is_empty()
             && let Some(Collecting { mut pending, votes, .. }) = self.collecting.remove(&who)
         {
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
-            if votes.above.nanos > now.interval.latest.max(ahead) + FAR_NS {
+            if votes.above().nanos > now.interval.latest.max(ahead) + FAR_NS {
                 return self.abort_voted(now, pending, &votes, Conflict::Late, out);
             }
             step!("coordinator: has all votes");
@@ -183,9 +253,22 @@ impl Replica {
     /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait, if this is the leadership that counts.
     pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
         let votes = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
-        for (shard, node, _) in votes {
-            self.tell_voter(now, self.seat(node, shard), (who, None), out);
+        for Ballot { shard, node, term, .. } in votes {
+            let asked = Asked { transaction: who, blind: None, decides: self.group.term().0, voted_in: term };
+            self.tell_voter(now, self.seat(node, shard), asked, out);
         }
+    }
+
+    fn say_decided(
+        &self,
+        to: Address,
+        who: TransactionId,
+        at: Option<Timestamp>,
+        term: u64,
+        out: &mut Outbox<Replica>,
+    ) {
+        let decided = Between::Decided { transaction: who, at, voted_in: term };
+        out.send(to, Message::Between(decided));
     }
 
     /// Tells whoever voted.
@@ -196,19 +279,23 @@ impl Replica {
         votes: &Collected,
         out: &mut Outbox<Replica>,
     ) {
-        for (shard, node) in votes.prepared.iter().chain(&votes.readers) {
-            let decided = Between::Decided { transaction, at };
-            out.send(self.seat(*node, *shard), Message::Between(decided));
+        for ballot in votes.0.values() {
+            self.say_decided(self.seat(ballot.node, ballot.shard), transaction, at, ballot.term, out);
         }
     }
 
     /// A decision is in the log, its row beside it.
-    pub(super) fn owe(&mut self, who: TransactionId, at: Timestamp, participants: Vec<ShardId>) -> Option<Write> {
+    pub(super) fn owe(
+        &mut self,
+        who: TransactionId,
+        at: Timestamp,
+        (participants, voted_in): (Vec<ShardId>, Vec<u64>),
+    ) -> Option<Write> {
         if participants.is_empty() {
             return None;
         }
         step!("coordinator: its decision is agreed");
-        let decision = Decision { at, participants };
+        let decision = Decision { at, participants, voted_in };
         let row = Rows::of_decision(self.shard, who, Some(&decision));
         self.debts.insert(who, Debt::new(decision));
         Some(row)
@@ -230,13 +317,13 @@ impl Replica {
         from: Address,
         who: TransactionId,
         id: u64,
-        (coordinator, blind): (Seat, Option<Blind>),
+        decider: Decider,
         out: &mut Outbox<Replica>,
     ) -> bool {
         let vote = if let Some(doubt) = self.prepared.get(&who) {
             Some(doubt.vote())
-        } else if let Some(below) = self.readers.get(&who) {
-            Some(Vote::Read { through: self.agreed, below: *below })
+        } else if let Some(reader) = self.readers.get(&who) {
+            Some(Vote::Read { through: self.agreed, below: reader.below })
         } else if self.outcomes.contains_key(&who) {
             None
         } else {
@@ -244,28 +331,26 @@ impl Replica {
         };
         sometimes!("a participant is asked again after it has voted");
         if let Some(vote) = vote {
-            self.vote(who, coordinator, (vote, blind), out);
+            self.vote(who, decider, vote, out);
         }
         out.send(from, Message::Answer(Reply::Prepared { id }));
         true
     }
 
-    fn vote(
-        &self,
-        transaction: TransactionId,
-        coordinator: Seat,
-        (vote, blind): (Vote, Option<Blind>),
-        out: &mut Outbox<Replica>,
-    ) {
-        let vote = Between::Vote { transaction, shard: self.shard, vote, blind };
-        out.send(self.seat(coordinator.node, coordinator.shard), Message::Between(vote));
+    fn vote(&self, who: TransactionId, decider: Decider, vote: Vote, out: &mut Outbox<Replica>) {
+        let to = self.seat(decider.seat.node, decider.seat.shard);
+        out.send(to, Message::Between(self.ballot(who, (decider.term, decider.blind), vote)));
+    }
+
+    fn ballot(&self, transaction: TransactionId, (decides, blind): (u64, Option<Blind>), vote: Vote) -> Between {
+        Between::Vote { transaction, shard: self.shard, vote, blind, decides, voted_in: self.group.term().0 }
     }
 
     /// Says to whoever asked, and to the coordinator if it is another, that it cannot be.
     pub(super) fn refuse(&self, pending: &Pending, why: Conflict, out: &mut Outbox<Replica>) {
         let (who, id) = (pending.request.transaction, pending.request.id);
-        if let Ask::Prepare { coordinator, .. } = &pending.request.ask {
-            self.vote(who, *coordinator, (Vote::No { why: why.clone() }, None), out);
+        if let Some(decider) = Decider::of(&pending.request.ask) {
+            self.vote(who, Decider { blind: None, ..decider }, Vote::No { why: why.clone() }, out);
         }
         out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
     }
@@ -304,7 +389,7 @@ impl Replica {
 
     /// What is to be in the log of an attempt that has its locks.
     pub(super) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
-        let Ask::Prepare { writes, coordinator, schema, blind } = &pending.request.ask else { return None };
+        let Ask::Prepare { writes, coordinator, schema, blind, decides } = &pending.request.ask else { return None };
         let who = pending.request.transaction;
         // What is written is locked exclusively, and stands in the record anyhow.
         let written = |range: &KeyRange| {
@@ -319,7 +404,8 @@ impl Replica {
         let (coordinator, writes) = (coordinator.shard, writes.clone());
         let below = self.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
-        let prepared = Prepared { at, age, coordinator, writes, locks, below, changes, blind: *blind };
+        let (blind, decides) = (*blind, *decides);
+        let prepared = Prepared { at, age, coordinator, writes, locks, below, changes, blind, decides };
         Some(Agreed::Prepare { transaction: who, prepared })
     }
 
@@ -335,15 +421,15 @@ impl Replica {
         if let Some(changes) = &record.changes {
             self.schemas.registered.insert(who, Registered::new(changes));
         }
-        let doubt = InDoubt::new(record);
+        let mut doubt = InDoubt::new(record);
         if let Some(Pending { from, request, .. }) = pending
-            && let Ask::Prepare { coordinator, .. } = request.ask
+            && let Some(Decider { seat, term, blind }) = Decider::of(&request.ask)
         {
             step!("participant: votes");
+            doubt.coordinator = Some(seat.node);
             // Its vote leaves after the slot says that something is prepared here: who reads by himself must not miss what comes of it.
-            let (vote, blind) = (doubt.vote(), doubt.record.blind);
-            let vote = Between::Vote { transaction: who, shard: self.shard, vote, blind };
-            self.votes.push((self.seat(coordinator.node, coordinator.shard), Message::Between(vote)));
+            let vote = self.ballot(who, (term, blind), doubt.vote());
+            self.votes.push((self.seat(seat.node, seat.shard), Message::Between(vote)));
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
         } else {
             step!("member: another's prepare record is agreed");
@@ -352,10 +438,10 @@ impl Replica {
         row
     }
 
-    /// Votes for attempts that have only read here, as soon as there is a ceiling for it.
+    /// Votes for attempts that have only read here, or votes anew, as soon as there is a ceiling for it.
     pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let (latest, end) = (now.interval.latest, self.group.lease().map_or(0, |lease| lease.granted_until));
-        if self.would_vote.is_empty() || latest >= end {
+        if self.would_vote.is_empty() && self.renewing.is_empty() || latest >= end {
             return;
         }
         let most = (end - 1 - latest).min(READ_FOR_NS);
@@ -364,35 +450,71 @@ impl Replica {
         }
         let present = Timestamp { nanos: latest, ..Timestamp::ZERO };
         let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
-        let below = if broken(Rule::ReadVoteUnbounded) { for_ever } else { self.ceiling };
+        let ceiling = if broken(Rule::ReadVoteUnbounded) { for_ever } else { self.ceiling };
+        let ask_at = latest + ceiling.nanos.saturating_sub(latest) / 2;
         for pending in std::mem::take(&mut self.would_vote) {
             if let Some(why) = self.unfit(&pending.request, self.issuer.last().max(present)) {
                 self.refuse_drawn(now, pending, why, out);
                 continue;
             }
             let Pending { from, request, .. } = pending;
-            let Ask::Prepare { coordinator, blind, .. } = request.ask else { unreachable!("only that is prepared") };
+            let decider = Decider::of(&request.ask).expect("only that is prepared");
             let change = self.schemas.changes_from(request.transaction, &request.planned);
-            let below = change.map_or(below, |(from, _)| from.min(below));
+            let limit = change.map_or(Timestamp::MAX, |(from, _)| from);
+            let reader = Reader { decider, below: ceiling.min(limit), limit, ask_at, asked: false };
             sometimes!("a shard that was only read votes");
             step!("reader: votes");
-            let vote = Vote::Read { through: self.agreed, below };
-            self.vote(request.transaction, coordinator, (vote, blind), out);
+            self.vote(request.transaction, decider, Vote::Read { through: self.agreed, below: reader.below }, out);
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
-            self.readers.insert(request.transaction, below);
+            self.readers.insert(request.transaction, reader);
+        }
+        for who in std::mem::take(&mut self.renewing) {
+            let Some(reader) = self.readers.get_mut(&who).filter(|reader| reader.below < reader.limit) else {
+                continue;
+            };
+            if ceiling <= reader.below {
+                self.renewing.insert(who);
+                self.want_ceiling(latest + most);
+                continue;
+            }
+            sometimes!("a shard that was only read promises for longer");
+            let (decider, below) = (reader.decider, ceiling.min(reader.limit));
+            (reader.below, reader.ask_at, reader.asked) = (below, ask_at, false);
+            self.vote(who, decider, Vote::Read { through: self.agreed, below }, out);
         }
     }
 
-    /// Locks of attempts that have only read here are not needed any more once their bound has passed. When the next passes.
+    /// Locks of attempts that have only read here are not needed any more once their bound has passed. Before it does, the coordinator is asked whether they
+    /// are. When the next is to be looked at.
     pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Replica>) -> Option<u64> {
-        let over = |below: &Timestamp| now.interval.after(below.nanos);
+        let over = |reader: &Reader| now.interval.after(reader.below.nanos);
         let over: Vec<(TransactionId, Timestamp)> =
-            self.readers.iter().filter(|(_, below)| over(below)).map(|(who, below)| (*who, *below)).collect();
+            self.readers.iter().filter(|(_, reader)| over(reader)).map(|(who, reader)| (*who, reader.below)).collect();
         for (who, below) in over {
             sometimes!("the bound of a shard that was only read passes");
             self.let_reader_go(now, who, Some(below), out);
         }
-        self.readers.values().map(|below| below.nanos.saturating_sub(now.interval.earliest)).min()
+        let latest = now.interval.latest;
+        let mut asks = Vec::new();
+        for (who, reader) in self.readers.iter_mut().filter(|(_, reader)| latest >= reader.ask_at && !reader.asked) {
+            reader.asked = true;
+            asks.push((*who, reader.decider, reader.below));
+        }
+        for (who, decider, below) in asks.into_iter().filter(|_| !broken(Rule::ReadVoteNotRenewed)) {
+            self.vote(who, decider, Vote::Read { through: self.agreed, below }, out);
+        }
+        let wakes = |reader: &Reader| match reader.asked {
+            true => reader.below.nanos.saturating_sub(now.interval.earliest),
+            false => reader.ask_at.saturating_sub(latest),
+        };
+        self.readers.values().map(wakes).min()
+    }
+
+    /// The coordinator waits for others, and needs a promise for longer.
+    fn on_undecided(&mut self, who: TransactionId) {
+        if self.readers.contains_key(&who) {
+            self.renewing.insert(who);
+        }
     }
 
     /// From now on nothing is issued at or below `above`.
@@ -400,6 +522,7 @@ impl Replica {
         step!("reader: lets go");
         self.issuer.observe(above.unwrap_or_default());
         self.readers.remove(&who);
+        self.renewing.remove(&who);
         self.live.remove(&who);
         let verdicts = self.locks.release(who);
         self.judge(now, verdicts, out);
@@ -453,10 +576,12 @@ impl Replica {
             return; // Whoever leads is asked again.
         }
         match between {
-            Between::Vote { transaction: who, shard, vote, blind } => {
-                self.on_vote(now, from, who, (shard, vote, blind), out);
+            Between::Vote { transaction, shard, vote, blind, decides, voted_in } => {
+                let ballot = Ballot { shard, node: from.node, term: voted_in, vote };
+                self.on_vote(now, from, Asked { transaction, blind, decides, voted_in }, ballot, out);
             }
-            Between::Decided { transaction: who, at } => self.on_decided(now, from, who, at, out),
+            Between::Decided { transaction: who, at, voted_in } => self.on_decided(now, from, who, (at, voted_in), out),
+            Between::Undecided { transaction } => self.on_undecided(transaction),
             Between::Ended { transaction: who, shard } => {
                 if let Some(debt) = self.debts.get_mut(&who) {
                     debt.owes.remove(&shard);
@@ -476,31 +601,37 @@ impl Replica {
         }
     }
 
-    fn on_vote(
-        &mut self,
-        now: Reading,
-        from: Address,
-        who: TransactionId,
-        (shard, vote, blind): (ShardId, Vote, Option<Blind>),
-        out: &mut Outbox<Replica>,
-    ) {
-        if self.collecting.contains_key(&who) {
-            return self.count_vote(now, who, shard, from.node, vote, out);
-        }
-        if let Some(Blind { by, .. }) = blind.filter(|_| !self.live.contains_key(&who))
+    fn on_vote(&mut self, now: Reading, from: Address, asked: Asked, ballot: Ballot, out: &mut Outbox<Replica>) {
+        let Asked { transaction: who, blind, .. } = asked;
+        let (shard, reads) = (ballot.shard, matches!(ballot.vote, Vote::Read { .. }));
+        // A shard that was only read and votes again asks whether its promise is still needed.
+        let mut again = false;
+        if let Some(collecting) = self.collecting.get(&who) {
+            again = collecting.votes.0.contains_key(&shard);
+            self.count_vote(now, who, ballot, out);
+        } else if let Some(Blind { by, .. }) = blind.filter(|_| !self.live.contains_key(&who))
             && self.is_expected(now, who, blind)
         {
             sometimes!("a vote comes before a commit that was asked for blindly");
-            return self.blinds.keep(who, by, (shard, from.node, vote));
-        }
-        let ending = self.is_ending(who);
-        match (self.live.get_mut(&who), vote) {
-            (Some(live), Vote::No { why }) if live.doomed.is_none() && !ending => self.doom(now, who, why, out),
-            (Some(live), vote) if live.doomed.is_none() && !ending => {
-                live.votes.retain(|(known, _, _)| *known != shard);
-                live.votes.push((shard, from.node, vote));
+            self.blinds.keep(who, by, ballot);
+        } else {
+            let ending = self.is_ending(who);
+            match (self.live.get_mut(&who), &ballot.vote) {
+                (Some(live), Vote::No { why }) if live.doomed.is_none() && !ending => {
+                    let why = why.clone();
+                    self.doom(now, who, why, out);
+                }
+                (Some(live), _) if live.doomed.is_none() && !ending => {
+                    let before = live.votes.len();
+                    live.votes.retain(|known| known.shard != shard);
+                    again = live.votes.len() < before;
+                    live.votes.push(ballot);
+                }
+                _ => self.tell_voter(now, from, asked, out),
             }
-            _ => self.tell_voter(now, from, (who, blind), out),
+        }
+        if again && reads {
+            out.send(from, Message::Between(Between::Undecided { transaction: who }));
         }
     }
 
@@ -527,44 +658,22 @@ impl Replica {
     }
 
     /// What became of a transaction that another shard has prepared.
-    pub(super) fn tell_voter(
-        &mut self,
-        now: Reading,
-        from: Address,
-        (who, blind): (TransactionId, Option<Blind>),
-        out: &mut Outbox<Replica>,
-    ) {
+    pub(super) fn tell_voter(&mut self, now: Reading, from: Address, asked: Asked, out: &mut Outbox<Replica>) {
+        let Asked { transaction: who, blind, decides, voted_in } = asked;
         if self.is_ending(who) {
             return;
         }
         let known = self.debts.get(&who).map(|debt| debt.at).or_else(|| self.outcome_of(who));
-        if let Some(at) = known {
-            let decided = Between::Decided { transaction: who, at: Some(at) };
-            return out.send(from, Message::Between(decided));
+        if known.is_some() {
+            return self.say_decided(from, who, known, voted_in, out);
         }
-        let deposed = blind.is_some_and(|blind| blind.term > self.group.term().0);
-        if deposed || self.is_expected(now, who, blind) {
+        let later = decides > self.group.term().0 && !broken(Rule::DecidesInAnyTerm);
+        if later || self.is_expected(now, who, blind) {
             return; // It votes again.
         }
-        // No commit of it can stand here any more (invariant 4), if this is the leadership that counts.
-        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
-        if now.interval.latest < until {
-            sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
-            out.send_before(until, from, Message::Between(Between::Decided { transaction: who, at: None }));
-        } else if self.unanswered.len() < UNANSWERED && !self.unanswered.contains(&(from, (who, blind))) {
-            // It was woken by the question, and may be silent again when that is repeated.
-            self.unanswered.push((from, (who, blind)));
-        }
-    }
-
-    /// Answers what could not be answered before the lease held.
-    pub(super) fn answer_voters(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let held = || self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
-        if !self.unanswered.is_empty() && held() {
-            for (from, who) in std::mem::take(&mut self.unanswered) {
-                self.tell_voter(now, from, who, out);
-            }
-        }
+        // No commit of it can stand here any more (invariant 4).
+        sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
+        self.say_decided(from, who, None, voted_in, out);
     }
 
     fn on_decided(
@@ -572,7 +681,7 @@ impl Replica {
         now: Reading,
         from: Address,
         who: TransactionId,
-        at: Option<Timestamp>,
+        (at, voted_in): (Option<Timestamp>, u64),
         out: &mut Outbox<Replica>,
     ) {
         let ended = Between::Ended { transaction: who, shard: self.shard };
@@ -589,8 +698,9 @@ impl Replica {
         } else if self.readers.contains_key(&who) {
             self.let_reader_go(now, who, at, out);
         } else if at.is_some() {
-            // It has ended here already; if its record is only on its way into the log, it will ask.
-            if !self.is_ending(who) {
+            // It has ended here already, if this leader would know (invariant 5). If its record is only on its way into the log, it will ask.
+            let knows = voted_in <= self.group.term().0 || broken(Rule::EndedUnknown);
+            if knows && !self.is_ending(who) {
                 out.send(from, Message::Between(ended));
             }
         } else if self.live.contains_key(&who) && !self.is_ending(who) {
@@ -624,7 +734,8 @@ impl Replica {
                 }
             })
         };
-        self.prepared.get(&who).map(|doubt| doubt.record.coordinator).or_else(of_pending)
+        let of_reader = || self.readers.get(&who).map(|reader| reader.decider.seat.shard);
+        self.prepared.get(&who).map(|doubt| doubt.record.coordinator).or_else(of_reader).or_else(of_pending)
     }
 
     /// Asks and tells again.
@@ -634,25 +745,27 @@ impl Replica {
             return;
         }
         let mut said = Vec::new();
+        let term = self.group.term().0;
         for (who, doubt) in self.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending) {
-            if !std::mem::replace(&mut doubt.asked, true) {
-                continue;
-            }
+            let Some(node) = doubt.asks() else { continue };
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
-            let (vote, blind) = (doubt.vote(), doubt.record.blind);
-            let vote = Between::Vote { transaction: *who, shard: self.shard, vote, blind };
-            said.push((doubt.record.coordinator, vote));
+            let (vote, blind, decides) = (doubt.vote(), doubt.record.blind, doubt.record.decides);
+            let (transaction, shard) = (*who, self.shard);
+            let vote = Between::Vote { transaction, shard, vote, blind, decides, voted_in: term };
+            said.push((node, doubt.record.coordinator, vote));
         }
         for (who, debt) in self.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
-            let decided = || Between::Decided { transaction: *who, at: Some(debt.at) };
-            said.extend(debt.owes.iter().map(|shard| (*shard, decided())));
+            let decided = |voted_in| Between::Decided { transaction: *who, at: Some(debt.at), voted_in };
+            said.extend(debt.owes.iter().map(|(shard, term)| (None, *shard, decided(*term))));
         }
         for (who, why) in self.locks.wounded_prepared() {
-            said.extend(self.coordinator_of(who).map(|shard| (shard, Between::Wound { transaction: who, why })));
+            let wound = |shard| (None, shard, Between::Wound { transaction: who, why });
+            said.extend(self.coordinator_of(who).map(wound));
         }
-        for (shard, between) in said {
-            self.nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
+        for (node, shard, between) in said {
+            let nodes = node.as_ref().map_or(&self.nodes[..], std::slice::from_ref);
+            nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
         }
         let paid = self.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
         let transactions: Vec<TransactionId> = paid.map(|(who, _)| *who).collect();
@@ -667,7 +780,8 @@ impl Replica {
     /// A leadership begins: what is prepared holds its locks again (invariant 1).
     pub(super) fn take_up_prepared(&mut self, now: Reading) {
         for (who, doubt) in &mut self.prepared {
-            (doubt.ending, doubt.told_by) = (false, None);
+            (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);
+            (doubt.asked, doubt.rests) = (0, 1);
             let Prepared { age, locks, writes, .. } = &doubt.record;
             let written = writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
             self.locks.restore(now.boot_ns, *who, *age, locks.iter().cloned().chain(written));
@@ -685,5 +799,6 @@ impl Replica {
             self.refuse(&pending, Conflict::LeaderChanged, out);
         }
         self.readers.clear();
+        self.renewing.clear();
     }
 }

@@ -357,11 +357,13 @@ impl<S: Site> Session<S> {
     /// abort.
     async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>, Option<Blind>)) {
         let Share { mut seat, footing, blind, writes, schema } = share;
-        let (site, (decides, its_footing, its_blind)) = (&*self.site, coordinator);
+        let (site, (seat_of_coordinator, its_footing, its_blind)) = (&*self.site, coordinator);
+        let term = its_footing.map(|footing| footing.term).or(its_blind.map(|blind| blind.term));
+        let decides = term.expect("invariant: whoever commits names a leadership");
         let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
             let (writes, schema) = (writes.clone(), schema.clone());
-            let ask = Ask::Prepare { writes, coordinator: decides, schema, blind: its_blind };
+            let ask = Ask::Prepare { writes, coordinator: seat_of_coordinator, schema, blind: its_blind, decides };
             let request = Request { blind, ..self.request(footing, ask) };
             let mut again_ns = PAUSE_NS;
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
@@ -394,7 +396,7 @@ impl<S: Site> Session<S> {
             };
             if refused || self.boot_ns() >= until {
                 sometimes!("a session asks a coordinator to abort");
-                site.tell(decides, self.request(its_footing, Ask::Abort));
+                site.tell(seat_of_coordinator, self.request(its_footing, Ask::Abort));
                 again_ns = ONE_TRY_NS;
             }
             site.heard_of_leader(seat, leader.map(NodeId));

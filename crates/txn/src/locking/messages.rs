@@ -151,6 +151,10 @@ pub enum Ask {
         /// How the coordinator was asked, if the attempt has locked nothing there.
         #[n(3)]
         blind: Option<Blind>,
+        /// The term of the leadership that is asked to decide: in another one the transaction is never committed.
+        #[n(4)]
+        #[cbor(default)]
+        decides: u64,
     },
     /// From a key on this shard's keys become another shard's. Asked again after it was done, it is done.
     #[n(7)]

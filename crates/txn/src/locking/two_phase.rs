@@ -7,6 +7,10 @@
 //!                           ── Ended ──▶ nobody has to ask any more: forgotten
 //! ```
 //!
+//! Terms, not leases, say whose word counts, so that a clock that lies breaks no transaction apart. A transaction is decided in one leadership of the
+//! coordinator's group, or never (`decides`): one of an earlier term does not know of it. And what was prepared in one leadership of a participant
+//! (`voted_in`) every later one has in its log.
+//!
 //! Whoever waits asks or tells again every second, and so does his successor.
 
 use super::{Blind, TransactionId};
@@ -33,6 +37,14 @@ pub enum Between {
         /// How the coordinator was asked, if the attempt has locked nothing there: then its commit may be on the way.
         #[n(3)]
         blind: Option<Blind>,
+        /// The leadership of the coordinator's group that decides, or none ever.
+        #[n(4)]
+        #[cbor(default)]
+        decides: u64,
+        /// The leadership of the participant's group that votes.
+        #[n(5)]
+        #[cbor(default)]
+        voted_in: u64,
     },
     /// To a participant.
     #[n(1)]
@@ -43,6 +55,10 @@ pub enum Between {
         /// When it committed, which is surely past; none if it is aborted for good.
         #[n(1)]
         at: Option<Timestamp>,
+        /// The leadership of the participant's group that voted: one of an earlier term does not know what is prepared there.
+        #[n(2)]
+        #[cbor(default)]
+        voted_in: u64,
     },
     /// To the coordinator: the participant's log has the outcome, and will never ask again.
     #[n(2)]
@@ -63,6 +79,13 @@ pub enum Between {
         /// To whom, and where.
         #[n(1)]
         why: Conflict,
+    },
+    /// To a participant that was only read and asks whether its promise is still needed: it is, for longer.
+    #[n(4)]
+    Undecided {
+        /// Of which.
+        #[n(0)]
+        transaction: TransactionId,
     },
 }
 
