@@ -98,6 +98,16 @@ impl<M: Machine> Outbox<M> {
         self.effects.push(Effect::Do(effect));
     }
 
+    /// The place after everything that was asked for so far (see [`Outbox::act_at`]).
+    pub fn mark(&self) -> usize {
+        self.effects.len()
+    }
+
+    /// Asks for something before what was asked for since a mark.
+    pub fn act_at(&mut self, mark: usize, effect: M::Effect) {
+        self.effects.insert(mark, Effect::Do(effect));
+    }
+
     /// The position of the newest persisted record.
     pub fn persisted(&self) -> Position {
         self.persisted

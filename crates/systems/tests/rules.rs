@@ -3,7 +3,7 @@
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{
-    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
+    Address, DatabaseId, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
@@ -30,6 +30,8 @@ struct Node {
     readable: Timestamp,
     /// What it said: installs as `Committed` with no question, so that their order with replies can be seen.
     said: Vec<Reply>,
+    /// It does not know the time.
+    fenced: bool,
     /// A second member of the group, of which there is only the voice; none if this one is alone.
     voter: Option<Voter>,
 }
@@ -63,7 +65,10 @@ fn client() -> Address {
 
 impl Node {
     fn reading(&self) -> Reading {
-        Reading::at(self.now, Interval::around(self.now, EPSILON))
+        match self.fenced {
+            true => Reading { boot_ns: self.now, interval: Interval::ANY, health: Health::Fenced },
+            false => Reading::at(self.now, Interval::around(self.now, EPSILON)),
+        }
     }
 
     /// Begins another life from what is on disk, with the clock at `now`.
@@ -438,4 +443,61 @@ fn a_commit_of_very_many_keys_needs_no_deep_stack() {
     };
     let small = std::thread::Builder::new().stack_size(512 << 10).spawn(run).expect("a thread");
     small.join().expect("no overflow");
+}
+
+/// Trap A.5-14: nobody else votes, so that no lease ends; without the time it draws nothing, all the same, and serves nothing.
+#[test]
+fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
+    let mut node = serving(1_000_000 * MS);
+    let footing = node.read(1, "a");
+    node.fenced = true;
+    assert_eq!(node.ask(1, 2, Some(footing), write("a")), [], "it has no timestamp");
+    let range = KeyRange::point(Key::from("b"));
+    let (scope, limit_rows) = (Some(range.clone()), 1);
+    let snapshot = Ask::Snapshot { at: None, range: range.clone(), reverse: false, limit_rows, versions: false, scope };
+    assert_eq!(node.ask(2, 1, None, snapshot), []);
+    assert_eq!(node.ask(3, 1, None, Ask::LastTs { range }), [Reply::Unknown { id: 1 }]);
+    node.pass(100 * MS);
+    assert_eq!(node.said, []);
+    node.fenced = false;
+    node.pass(100 * MS);
+    let at = committed(&node.said).expect("it knows the time again, and goes on");
+    assert!(at.nanos < node.now + EPSILON);
+    assert!(node.said.iter().any(|said| matches!(said, Reply::Rows { .. })), "{:?}", node.said);
+}
+
+/// Who begins to read here when another leads already must not find that he may.
+#[test]
+fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead() {
+    let mut node = Node { voter: Some(Voter::Here), ..Node::default() };
+    node.boot(1_000_000 * MS, Default::default());
+    node.pass(100 * MS);
+    assert!(node.replica.as_ref().is_some_and(Replica::is_serving));
+    let now = node.reading();
+    node.replica.as_mut().expect("it lives").abdicate(now, &mut node.out);
+    let (mut withdrawn, mut given) = (false, false);
+    for effect in node.out.drain() {
+        match effect {
+            Do::Do(Effect::Readable(slot)) => withdrawn = slot.until == 0 && !slot.leads,
+            Do::Send { message: Message::Group(group::Message::TakeOver { .. }), .. } => {
+                assert!(withdrawn, "the slot is withdrawn first");
+                given = true;
+            }
+            _ => {}
+        }
+    }
+    assert!(given, "leadership is given away");
+}
+
+#[test]
+fn that_a_fenced_leader_goes_on_or_a_slot_is_withdrawn_late_is_noticed() {
+    let fenced: fn() = alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served;
+    let slot: fn() = sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead;
+    for (rule, script) in [(Rule::FencedServes, fenced), (Rule::SlotWithdrawnLate, slot)] {
+        let broken = std::thread::spawn(move || {
+            plant(Some(rule), true);
+            script();
+        });
+        assert!(broken.join().is_err(), "{rule:?}");
+    }
 }

@@ -613,6 +613,23 @@ fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     }
 }
 
+/// A transaction stays prepared, because its coordinator does not answer: a split does not hold back for ever what begins meanwhile.
+#[test]
+fn a_split_is_given_up_because_of_what_is_prepared() {
+    let mut world = World::new();
+    let there = world.read(1, 1, "z", Lock::Exclusive);
+    world.prepare(1, there, &["z"]);
+    let split = Ask::Split { at: Key::from("s"), shard: ShardId(2) };
+    assert_eq!(world.ask(1, 2, 1, None, split), []);
+    assert_eq!(world.read(1, 3, "y", Lock::Exclusive), None, "it waits for the split");
+    world.pass(1_900 * MS);
+    assert!(!world.heard.iter().any(|(_, said)| matches!(said, Reply::Refused { .. })));
+    let asked = world.heard.len();
+    world.pass(200 * MS);
+    let said: Vec<&Reply> = world.heard[asked..].iter().map(|(_, said)| said).collect();
+    assert!(matches!(said[..], [Reply::Refused { id: 1, .. }, Reply::Rows { id: 1, .. }]), "{said:?}");
+}
+
 /// The table of these tests: its keys are shard 1's.
 const TABLE: u32 = 7;
 

@@ -7,7 +7,7 @@ use super::two_phase::{Collected, RESOLVE_NS};
 use super::{Agreed, Birth, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Outbox, always, sometimes, step};
+use meridian_machine::{Health, Outbox, always, sometimes, step};
 use meridian_mvcc::{Write, local};
 use meridian_replication::group::{Entry, Event, Index};
 use meridian_txn::Conflict;
@@ -26,12 +26,22 @@ impl Replica {
     /// Draws a timestamp for something that is proposed in the same step: timestamp and place in the log (Trap A.5-4). None while the lease does not
     /// reach so far.
     pub(super) fn draw_one(&mut self, now: Reading) -> Option<Timestamp> {
-        let end = self.group.lease().map_or(0, |lease| lease.granted_until);
+        let end = self.leased_until(now);
+        if end == 0 {
+            return None;
+        }
         self.issuer.raise_ceiling(end.saturating_sub(1));
         // What is issued stands in the log, and a new leader starts above it.
         let at = self.issuer.issue(now.interval.latest).ok()?;
         self.group.use_timestamp(at.nanos);
         Some(at)
+    }
+
+    /// How far the lease of this leader reaches, in nanoseconds since the epoch; 0 without one, and while this node does not know the time, even where
+    /// nobody else votes (Trap A.5-14).
+    pub(super) fn leased_until(&self, now: Reading) -> u64 {
+        let fenced = now.health != Health::Good && !broken(Rule::FencedServes);
+        self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)
     }
 
     /// Something is due in this step or after so long.
@@ -308,6 +318,10 @@ impl Replica {
         let passes = self.passing.front().map(|passing| passing.at.nanos.saturating_sub(now.interval.earliest));
         if let Some(left) = passes.into_iter().chain(reader_passes).min() {
             self.wake_in(left + 1);
+        }
+        if now.health != Health::Good && self.group.is_leader() {
+            sometimes!("a leader does not know the time");
+            self.wake_in(LEASE_SOON_NS); // How long anything takes is not known either.
         }
         if let Some(wake_ns) = self.wake_ns.take() {
             out.arm(Timer::CommitWait, now.boot_ns.saturating_add(wake_ns));

@@ -11,6 +11,7 @@ use super::splits::Splitting;
 use super::two_phase::{Ballot, Collected, Collecting, Debt, InDoubt, Reader};
 use super::{Agreed, Birth, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Entry, Event, Group, Index, Membership, Record, Restored, Term};
@@ -593,9 +594,14 @@ impl Replica {
         out: &mut Outbox<Replica>,
         step: impl FnOnce(&mut Group, &mut Outbox<Group>) -> R,
     ) -> R {
-        let mut events = VecDeque::new();
+        let (mut events, before) = (VecDeque::new(), out.mark());
         let group = &mut self.group;
         let result = out.lend(|out| step(group, out), |effect| embed(effect, &mut events));
+        if self.published.leads && !self.group.is_leader() && !broken(Rule::SlotWithdrawnLate) {
+            // Before another is told that it may lead: its commits must not be missed by a session that begins here afterwards.
+            self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
+            out.act_at(before, Effect::Readable(self.published));
+        }
         for event in events {
             self.on_event(now, event, out);
         }

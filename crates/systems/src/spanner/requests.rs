@@ -264,8 +264,7 @@ impl Replica {
             Ask::Commit { participants, .. } if !participants.is_empty() => return self.collect(now, pending, out),
             _ => {}
         }
-        let leads = broken(Rule::LeaseUncheckedAtCommit)
-            || self.group.lease().is_some_and(|lease| now.interval.latest < lease.granted_until);
+        let leads = broken(Rule::LeaseUncheckedAtCommit) || now.interval.latest < self.leased_until(now);
         let only_read = pending.locked == 0 && pending.change().is_none();
         let as_of = if only_read && leads { self.as_of(now) } else { None };
         if let Some(why) = as_of.and_then(|at| self.unfit(&pending.request, at)) {

@@ -97,7 +97,7 @@ impl Replica {
 
     /// Somebody who reads in several shards asks each for it, and reads all of them at the latest (§4.2.2).
     pub(super) fn on_last_ts(&self, now: Reading, from: Address, id: u64, range: &KeyRange, out: &mut Outbox<Replica>) {
-        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
+        let until = self.leased_until(now);
         if now.interval.latest >= until {
             return out.send(from, Message::Answer(Reply::Unknown { id }));
         }
@@ -171,7 +171,7 @@ impl Replica {
         if wanted <= self.ceiling.nanos {
             return;
         }
-        let end = self.group.lease().map_or(0, |lease| lease.granted_until).saturating_sub(1);
+        let end = self.leased_until(now).saturating_sub(1);
         if wanted > end {
             sometimes!("a ceiling waits for the lease to reach further");
             self.wanted_ceiling = Some(wanted);
@@ -187,7 +187,7 @@ impl Replica {
 
     /// Answers the snapshots that nothing holds back any more.
     pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let until = self.group.lease().map_or(0, |lease| lease.granted_until);
+        let until = self.leased_until(now);
         if !self.serving || self.snapshots.is_empty() || now.interval.latest >= until {
             return;
         }

@@ -22,6 +22,8 @@ use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
+/// What is prepared, or agreed and not visible yet, may take so much longer: new attempts wait meanwhile.
+const GIVE_UP_NS: u64 = 1_000_000_000;
 
 /// A split that waits until nothing is under way.
 pub(super) struct Splitting {
@@ -86,7 +88,8 @@ impl Replica {
     /// Goes on with a split as soon as nothing is under way.
     pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed) else { return };
-        if now.boot_ns >= splitting.until {
+        let until = splitting.until;
+        if now.boot_ns >= until {
             let open: Vec<TransactionId> = self.locks.open().collect();
             for who in open {
                 sometimes!("an attempt is aborted for a split");
@@ -101,6 +104,11 @@ impl Replica {
             && self.would_vote.is_empty()
             && self.schemas.is_quiet();
         if !quiet {
+            if now.boot_ns >= until + GIVE_UP_NS {
+                self.give_up_split(now, out);
+            } else if now.boot_ns >= until {
+                out.arm(Timer::Split, until + GIVE_UP_NS);
+            }
             return;
         }
         let Some(at) = self.draw_one(now) else { return };
@@ -111,6 +119,17 @@ impl Replica {
         let members = Some(self.group.membership().of_child());
         if self.propose(&Agreed::Split { at, key, shard, members }).is_none() {
             self.splitting = None;
+        }
+    }
+
+    /// Some transaction stays prepared for longer than a split may hold others back.
+    fn give_up_split(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        let Some(Splitting { asked: (from, id), parked, .. }) = self.splitting.take() else { return };
+        sometimes!("a split is given up because of what is prepared");
+        let why = "transactions that are prepared in this shard have not ended within two seconds: try again when the other shards that they wrote into can be reached".to_owned();
+        out.send(from, Message::Answer(Reply::Refused { id, why }));
+        for (from, request) in parked {
+            self.on_ask(now, from, request, out);
         }
     }
 

@@ -440,7 +440,7 @@ impl Replica {
 
     /// Votes for attempts that have only read here, or votes anew, as soon as there is a ceiling for it.
     pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let (latest, end) = (now.interval.latest, self.group.lease().map_or(0, |lease| lease.granted_until));
+        let (latest, end) = (now.interval.latest, self.leased_until(now));
         if self.would_vote.is_empty() && self.renewing.is_empty() || latest >= end {
             return;
         }

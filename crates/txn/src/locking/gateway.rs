@@ -26,7 +26,7 @@ use crate::{
 use futures::future::try_join_all;
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{NodeId, ShardId, sometimes};
+use meridian_machine::{Health, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,34 +102,59 @@ impl<S: Site> Gateway<S> {
     }
 }
 
-impl<S: Site> Database for Gateway<S> {
-    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+impl<S: Site> Gateway<S> {
+    /// Begins; `None` if it has to be known what time it is, and is not.
+    fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
         // Before the slot is loaded: then a split that is not counted here is later than this transaction's beginning.
         let one = self.site.has_one_shard();
         let slot = self.site.readable(ShardId(0));
         // Sampled after the slot was loaded: a lease that holds now held then.
         let now = self.site.now();
-        let leads = now.interval.latest < slot.until;
-        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
+        let leads = slot.holds(now);
+        let known = now.health == Health::Good || broken(Rule::FencedServes);
+        let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
         let read_at = match how.mode {
             Mode::ReadWrite => None,
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) if at.nanos > now.interval.latest => {
-                return Box::pin(std::future::ready(Err(Failure::InFuture { now: now.interval })));
+                return Some(Err(Failure::InFuture { now: now.interval }));
             }
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
-            Mode::ReadOnly(ReadAt::Now) if !one => Some(present),
+            Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
             Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
-            Mode::ReadOnly(ReadAt::AtLeast(_)) if one && leads => Some(slot.through),
+            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => Some(slot.through),
             // If nothing of that is at hand: the present, at the leader.
-            Mode::ReadOnly(ReadAt::AtLeast(at)) => {
-                Some(self.site.closed()).filter(|closed| *closed >= at).or((!one).then_some(present.max(at)))
-            }
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => match self.site.closed() {
+                closed if closed >= at => Some(closed),
+                _ => Some(present?.max(at)),
+            },
         };
         let mut session = self.session(how.mode, how.age, now.interval, read_at);
         if one && let Some(at) = read_at {
             session.look_here(ShardId(0), at);
         }
-        Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn Transaction>)))
+        Some(Ok(Box::new(session) as Box<dyn Transaction>))
+    }
+
+    /// Begins as soon as it is known what time it is.
+    async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
+        sometimes!("a transaction waits until its node knows the time");
+        let site = &*self.site;
+        let known = || crate::stamps::is_known(|| site.now(), || site.is_closed(), |until| site.pause(until));
+        while known().await {
+            if let Some(begun) = self.try_to_begin(how.clone()) {
+                return begun;
+            }
+        }
+        Err(Failure::Unavailable("this node does not know what time it is: are the others up?".into()))
+    }
+}
+
+impl<S: Site> Database for Gateway<S> {
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        match self.try_to_begin(how.clone()) {
+            Some(begun) => Box::pin(std::future::ready(begun)),
+            None => Box::pin(self.begin_when_known(how)),
+        }
     }
 }
 
@@ -240,7 +265,7 @@ impl<S: Site> Session<S> {
             return true;
         }
         let slot = self.site.readable(shard);
-        let leads = self.site.now().interval.latest < slot.until;
+        let leads = slot.holds(self.site.now());
         let here = (leads && at <= slot.through) || at <= slot.closed;
         if here {
             self.local = Some(shard);
@@ -350,7 +375,14 @@ impl<S: Site> Session<S> {
                 None
             }
         };
-        said.unwrap_or(Timestamp { nanos: site.now().interval.latest, ..Timestamp::ZERO })
+        said.unwrap_or_else(|| self.present())
+    }
+
+    /// At or above everything that was acknowledged before this transaction began; if this node knows the time, before now.
+    fn present(&self) -> Timestamp {
+        let now = self.site.now();
+        let latest = if now.health == Health::Good { now.interval.latest } else { self.began.latest };
+        Timestamp { nanos: latest, ..Timestamp::ZERO }
     }
 
     /// Reads a chunk at the leader, under a lock or at a snapshot.
@@ -482,7 +514,7 @@ impl<S: Site> Session<S> {
     /// What this node does not keep any more, another one may: one that was sent a copy has no history. The rest of the snapshot is read at the leader.
     fn elsewhere(&mut self, shard: ShardId, error: StoreError) -> Result<(), Failure> {
         let slot = self.site.readable(shard);
-        let leads = self.site.now().interval.latest < slot.until;
+        let leads = slot.holds(self.site.now());
         match error {
             StoreError::Elsewhere => {}
             StoreError::BelowHorizon { .. } if !leads => {}
@@ -510,7 +542,7 @@ impl<S: Site> Session<S> {
         // Once that shard has answered, it had the whole range: others have it since, and what they commit is later than this transaction's beginning.
         if !self.answered {
             (self.fits, self.local) = (None, None);
-            self.read_at = Some(Timestamp { nanos: self.site.now().interval.latest, ..Timestamp::ZERO });
+            self.read_at = Some(self.present());
         }
     }
 
@@ -719,7 +751,7 @@ impl<S: Site> Transaction for Session<S> {
         sometimes!("a snapshot of one shard of several is its newest commit");
         let slot = self.site.readable(shard);
         // Sampled after the slot was loaded: a lease that holds now held then.
-        let leads = self.site.now().interval.latest < slot.until;
+        let leads = slot.holds(self.site.now());
         let present = leads && (slot.quiet || broken(Rule::LastTsInFlight));
         (self.alone, self.scope) = (Some(shard), scope.clone());
         (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);

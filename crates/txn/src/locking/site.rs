@@ -3,7 +3,7 @@
 use super::{Footing, Reply, Request, Seat, Spent, TransactionId};
 use crate::{Age, Conflict};
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_machine::{Health, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,6 +22,13 @@ pub struct Readable {
     pub quiet: bool,
     /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a snapshot of it is right for ever.
     pub closed: Timestamp,
+}
+
+impl Readable {
+    /// Whether the lease holds, by a reading that was sampled after the slot was loaded.
+    pub fn holds(&self, now: Reading) -> bool {
+        now.health == Health::Good && now.interval.latest < self.until
+    }
 }
 
 /// What a session hears.
