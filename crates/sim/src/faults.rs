@@ -59,6 +59,8 @@ pub enum Decay {
 pub enum Fault {
     /// These cannot be spoken to by others, or cannot speak, or both.
     Cut { nodes: Vec<usize>, inward: bool, outward: bool, for_ns: u64 },
+    /// One node does not hear another, or neither hears the other; both hear everybody else.
+    CutPair { from: usize, to: usize, both: bool, for_ns: u64 },
     /// Everybody's messages: lost, twice, late.
     Weather { loss: f64, repeat: f64, straggle: f64 },
     /// Everything from one to another takes so much longer.
@@ -108,6 +110,8 @@ impl Fault {
         match self {
             Fault::Cut { inward: true, outward: true, .. } => "cut off",
             Fault::Cut { .. } => "cut off one way",
+            Fault::CutPair { both: true, .. } => "cut pair",
+            Fault::CutPair { .. } => "cut pair one way",
             Fault::Weather { .. } => "loss, repetition, delay",
             Fault::Clog { .. } => "clogged link",
             Fault::Break { .. } => "broken connection",
@@ -228,12 +232,18 @@ impl Nemesis {
         let fault = match self.kinds[rng.random_range(0..self.kinds.len())] {
             Kind::CutOff => {
                 let some: Vec<usize> = (0..nodes).filter(|_| rng.random_bool(0.4)).collect();
-                let nodes = if some.is_empty() { vec![node] } else { some };
-                Fault::Cut { nodes, inward: true, outward: true, for_ns: short }
+                let cut = if some.is_empty() { vec![node] } else { some };
+                match part > 0.4 && nodes > 1 {
+                    true => Fault::CutPair { from: node, to: other, both: true, for_ns: short },
+                    false => Fault::Cut { nodes: cut, inward: true, outward: true, for_ns: short },
+                }
             }
             Kind::CutOneWay => {
                 let inward = rng.random_bool(0.5);
-                Fault::Cut { nodes: vec![node], inward, outward: !inward, for_ns: short }
+                match part > 0.0 && nodes > 1 {
+                    true => Fault::CutPair { from: node, to: other, both: false, for_ns: short },
+                    false => Fault::Cut { nodes: vec![node], inward, outward: !inward, for_ns: short },
+                }
             }
             Kind::Weather => Fault::Weather {
                 loss: rng.random_range(0.0..0.15),

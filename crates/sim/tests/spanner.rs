@@ -23,6 +23,8 @@ const FAULTS: &[&str] = &[
     "crash",
     "cut off",
     "cut off one way",
+    "cut pair",
+    "cut pair one way",
     "end in order",
     "failed sync",
     "full disk",

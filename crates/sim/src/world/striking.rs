@@ -28,6 +28,13 @@ impl<R: Carried> World<R> {
         let now = self.now();
         match fault {
             Fault::Cut { nodes, inward, outward, for_ns } => self.cut(&nodes, inward, outward, for_ns),
+            Fault::CutPair { from, to, both, for_ns } => {
+                self.network.cut(from, to, now + for_ns);
+                if both {
+                    self.network.cut(to, from, now + for_ns);
+                }
+                self.push(for_ns, None, Event::Reach);
+            }
             Fault::Alone { node, for_ns } => {
                 self.cut(&[node], true, true, for_ns);
                 for other in (0..self.nodes.len()).filter(|other| *other != node) {
