@@ -8,21 +8,30 @@
 //!   rt   A had ended when B began (strict serializability only)                                   A → B
 //! ```
 //!
-//! Lists tell their whole order, registers a part of it: who writes without a look is known only by who reads it.
+//! Lists tell their whole order, registers a part of it. The order of two blind writes to a register
+//! follows from what else is known, as far as it follows (`forced`): if a read of one comes after the
+//! other, the other is older; and what read the older one comes before the newer.
+//!
+//! A judge of cycles refutes. Where it finds no cycle, there is no order for certain only if it knows
+//! the order of all versions; [`crate::judge`] looks for an order then.
 //!
 //! A cycle means that there is no order (Adya, "Weak Consistency", 1999; Kingsbury and Alvaro, "Elle", VLDB 2020). Besides cycles: an element that
-//! nobody appended, or an aborted one, or twice; a read in the middle of a transaction's own appends; two reads neither of which continues the other.
+//! nobody appended, or an aborted one, or one that was appended once twice; a read in the middle of a transaction's own appends; two reads neither of which continues the other.
 //!
-//! 1. Each element of a list is appended once in a history, and each number written to a register once. A register for which that is not so is
-//!    not looked at.
-//! 2. An `info` transaction happened if anybody read an element of it.
+//! 1. Each element of a list is appended once in a history, and each number written to a register
+//!    once. A key for which that is not so is not looked at, nor one that is both.
+//! 2. An `info` transaction happened if a client read a value of it: then all that it wrote happened.
+//!    Otherwise it may not have happened, and nothing is inferred from it.
 
+mod forced;
 mod graph;
 mod lists;
 mod registers;
 
-use crate::{Transaction, Value};
-use graph::Graph;
+use crate::{Op, Status, Transaction, Value};
+pub(crate) use graph::Graph;
+use lists::List;
+use registers::Register;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
@@ -64,6 +73,10 @@ pub struct Edge {
     pub why: Why,
     /// The list over which they met.
     pub key: Option<String>,
+    /// The third transaction from which a step follows that no read shows: for `Ww` the one that read
+    /// what `to` wrote and comes after `from`, for `Rw` the one from which `from` read and which
+    /// precedes `to`.
+    pub through: Option<Transaction>,
 }
 
 /// What is wrong with a history.
@@ -104,14 +117,14 @@ pub enum Violation {
         /// Who read it.
         reader: Box<Transaction>,
     },
-    /// An element stands in a list twice, or was appended twice.
-    #[error("{element} was appended to {key} twice: {transaction}")]
+    /// An element stands in a list twice that was appended once.
+    #[error("{element} was appended to {key} once and stands there twice: {transaction}")]
     Twice {
         /// The list.
         key: String,
         /// The element.
         element: i64,
-        /// Who saw it, or did it.
+        /// The transaction that saw it.
         transaction: Box<Transaction>,
     },
     /// Two reads of a list, neither of which continues the other.
@@ -132,6 +145,22 @@ pub enum Violation {
         /// The transaction.
         transaction: Box<Transaction>,
     },
+    /// A transaction read what it wrote only afterwards.
+    #[error("{key} was read with what the transaction itself wrote to it afterwards: {transaction}")]
+    Future {
+        /// The key.
+        key: String,
+        /// The transaction.
+        transaction: Box<Transaction>,
+    },
+    /// A scan shows a key outside its range, or a key twice.
+    #[error("a scan shows {key} twice or outside its range: {transaction}")]
+    Row {
+        /// The key.
+        key: String,
+        /// The transaction that scanned.
+        transaction: Box<Transaction>,
+    },
 }
 
 impl Violation {
@@ -144,7 +173,10 @@ impl Violation {
                 vec![writer, reader]
             }
             Violation::Diverged { one, other, .. } => vec![one, other],
-            Violation::Twice { transaction, .. } | Violation::Internal { transaction, .. } => vec![transaction],
+            Violation::Twice { transaction, .. }
+            | Violation::Internal { transaction, .. }
+            | Violation::Future { transaction, .. }
+            | Violation::Row { transaction, .. } => vec![transaction],
         }
     }
 }
@@ -160,6 +192,23 @@ impl fmt::Display for Cycle<'_> {
         for (number, edge) in self.0.iter().enumerate() {
             let (one, next) = (number + 1, (number + 1) % self.0.len() + 1);
             let key = edge.key.as_deref().unwrap_or_default();
+            match (&edge.through, edge.why) {
+                (Some(reader), Why::Ww) => {
+                    write!(
+                        f,
+                        "\n  T{one} < T{next}: both wrote to {key}, and this comes after T{one} and read what T{next} wrote: {reader}"
+                    )?;
+                    continue;
+                }
+                (Some(writer), Why::Rw) => {
+                    write!(
+                        f,
+                        "\n  T{one} < T{next}: T{next} wrote to {key} after this, which is what T{one} read: {writer}"
+                    )?;
+                    continue;
+                }
+                _ => {}
+            }
             match edge.why {
                 Why::Ww => write!(f, "\n  T{one} < T{next}: it wrote to {key} before")?,
                 Why::Wr => write!(f, "\n  T{one} < T{next}: what it wrote to {key} was read")?,
@@ -171,20 +220,127 @@ impl fmt::Display for Cycle<'_> {
     }
 }
 
-/// Whether a history keeps what a model promises.
+/// Whether a history contradicts what a model promises. `Ok` says that no contradiction was found.
 pub fn judge(history: &[Transaction], model: Model) -> Result<(), Violation> {
+    let history: Vec<&Transaction> = history.iter().collect();
+    infer(&history, model).map(drop)
+}
+
+/// What a history tells about the order of its transactions.
+pub(crate) struct Inferred<'a> {
+    /// What precedes what, in every order that explains the history.
+    pub(crate) graph: Graph<'a>,
+    lists: Vec<List<'a>>,
+    /// Those whose values name their writers.
+    registers: Vec<Register<'a>>,
+    /// Whether the writer of each value that was read is known.
+    pub(crate) named: bool,
+    /// By transaction: `ok`, or `info` of which a client read something.
+    pub(crate) happened: Vec<bool>,
+}
+
+impl Inferred<'_> {
+    /// Whether the model is kept if transactions that wrote the same key did so in the order `before`, as
+    /// far as the inferred order does not say otherwise. Every version has a known place
+    /// then, so that the answer yes is a proof; the answer no is none.
+    pub(crate) fn keeps_order(mut self, before: impl Fn(usize, usize) -> std::cmp::Ordering) -> bool {
+        let Some(places) = self.graph.places(before) else { return false };
+        for list in &self.lists {
+            list.relate_in_order(&places, &self.happened, &mut self.graph);
+        }
+        for register in &self.registers {
+            register.relate_in_order(&places, &self.happened, &mut self.graph);
+        }
+        self.named && self.graph.cycle().is_none()
+    }
+}
+
+/// What must precede what, or why that is impossible.
+pub(crate) fn infer<'a>(history: &[&'a Transaction], model: Model) -> Result<Inferred<'a>, Violation> {
+    rows(history)?;
+    let kinds = Kinds::of(history);
+    let mut happened: Vec<bool> = history.iter().map(|transaction| transaction.status == Status::Ok).collect();
+    let (lists, lists_named) = lists::collect(history, &kinds)?;
+    let (registers, registers_named) = registers::collect(history, &kinds)?;
+    let seen = lists.iter().flat_map(|list| list.seen()).chain(registers.iter().flat_map(Register::seen));
+    seen.for_each(|writer| happened[writer] = true);
     let mut graph = Graph::new(history, model);
-    lists::relate(history, &mut graph)?;
-    registers::relate(history, &mut graph)?;
+    lists.iter().for_each(|list| list.relate(&happened, &mut graph));
+    registers.iter().for_each(|register| register.relate(&happened, &mut graph));
     if model == Model::StrictSerializable {
         graph.real_time();
     }
-    graph.cycle().map_or(Ok(()), |cycle| Err(Violation::Cycle(cycle)))
+    if let Some(cycle) = graph.cycle() {
+        return Err(Violation::Cycle(cycle));
+    }
+    if model != Model::ReadCommitted {
+        forced::relate(&registers, &happened, &mut graph)?;
+    }
+    let named = lists_named && registers_named && kinds.mixed.is_empty();
+    Ok(Inferred { graph, lists, registers, named, happened })
+}
+
+/// How keys are used.
+struct Kinds<'a> {
+    /// To which is appended, or of which a list was read.
+    lists: BTreeSet<&'a String>,
+    /// To which numbers were written, or of which a number was read.
+    registers: BTreeSet<&'a String>,
+    /// To which is appended and written: their values name no writer.
+    mixed: BTreeSet<&'a String>,
+}
+
+impl<'a> Kinds<'a> {
+    fn of(history: &[&'a Transaction]) -> Kinds<'a> {
+        let [mut appended, mut written, mut whole] = [(); 3].map(|()| BTreeSet::new());
+        let [mut read_as_list, mut read_as_number] = [(); 2].map(|()| BTreeSet::new());
+        let mut read = |key: &'a String, value: &Value| match value {
+            Value::Number(_) => drop(read_as_number.insert(key)),
+            Value::List(list) if !list.is_empty() => drop(read_as_list.insert(key)),
+            Value::List(_) | Value::Nothing => {}
+        };
+        for transaction in history {
+            let told = transaction.status == Status::Ok;
+            for op in &transaction.ops {
+                match op {
+                    Op::Append(key, _) => drop(appended.insert(key)),
+                    Op::Write(key, Value::List(_)) => drop(whole.insert(key)),
+                    Op::Write(key, _) => drop(written.insert(key)),
+                    Op::Read(key, value) if told => read(key, value),
+                    Op::Scan(_, _, rows) if told => rows.iter().for_each(|(key, value)| read(key, value)),
+                    Op::Read(..) | Op::Scan(..) => {}
+                }
+            }
+        }
+        let mixed: BTreeSet<&String> = appended.intersection(&written).copied().chain(whole).collect();
+        let unwritten = |key: &&'a String| !appended.contains(key) && !written.contains(key);
+        let lists = appended.iter().copied().chain(read_as_list.into_iter().filter(unwritten));
+        let registers = written.iter().copied().chain(read_as_number.into_iter().filter(unwritten));
+        let pure = |key: &&'a String| !mixed.contains(key);
+        let (lists, registers) = (lists.filter(pure).collect(), registers.filter(pure).collect());
+        Kinds { lists, registers, mixed }
+    }
+}
+
+/// A scan shows each key once, and keys of its range only.
+fn rows(history: &[&Transaction]) -> Result<(), Violation> {
+    for transaction in history.iter().filter(|transaction| transaction.status == Status::Ok) {
+        for op in &transaction.ops {
+            let Op::Scan(low, high, rows) = op else { continue };
+            let mut seen = BTreeSet::new();
+            let mut keys = rows.iter().map(|(key, _)| key);
+            if let Some(key) = keys.find(|key| !(low <= *key && *key < high && seen.insert(*key))) {
+                let (key, transaction) = (key.clone(), Box::new((*transaction).clone()));
+                return Err(Violation::Row { key, transaction });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Who used each key, in the order of the history.
 fn by_key<'a, U, Users: Default + Extend<(usize, U)>>(
-    history: &'a [Transaction],
+    history: &[&'a Transaction],
     used: impl Fn(&'a Transaction) -> Result<BTreeMap<&'a String, U>, Violation>,
 ) -> Result<BTreeMap<&'a String, Users>, Violation> {
     let mut users: BTreeMap<&String, Users> = BTreeMap::new();

@@ -3,11 +3,13 @@
 //! A history is a list of [`Transaction`]s: what each client asked, what it was told, and when, by one clock. A judge reads nothing else:
 //! it knows no protocol, so that any database's histories can be judged.
 //!
+//! [`judge`] asks those of the following that apply and says right, wrong, or that it cannot decide:
+//!
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
 //! | [`timestamps::judge`] | the commit timestamps | exact: replays everything in the order of the timestamps; every read must have seen that state, and the order must respect real time |
-//! | [`cycles::judge`] | values that name their writer: appended to lists, or written to registers | no order is claimed: infers who must precede whom, and looks for cycles |
-//! | [`linearizable::judge`] | few transactions | exact: searches for any order that respects real time |
+//! | [`cycles::judge`] | values that name their writer: appended to lists, or written to registers | no order is claimed: infers who must precede whom, and looks for cycles: it refutes |
+//! | [`search::judge`] | few transactions, or a history that tells its order | exact: searches for an order that explains every read, in real time or in any |
 //! | [`invariants`] | a workload | what each workload promises by itself: totals, sets, counters |
 //!
 //! Each is tested on histories that are wrong on purpose.
@@ -18,7 +20,9 @@
 pub mod cycles;
 mod format;
 pub mod invariants;
-pub mod linearizable;
+pub mod search;
 pub mod timestamps;
+mod verdict;
 
 pub use format::{FormatError, Op, Stamp, Status, Transaction, Value, read, read_lines, write};
+pub use verdict::{Proof, Verdict, judge};

@@ -7,33 +7,104 @@ use petgraph::visit::EdgeRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Who precedes whom. Nodes beyond the transactions are moments, which keep the edges of real time few.
-pub(super) struct Graph<'a> {
-    history: &'a [Transaction],
+pub(crate) struct Graph<'a> {
+    history: Vec<&'a Transaction>,
     model: Model,
-    graph: DiGraph<(), (Why, Option<&'a str>)>,
+    graph: DiGraph<(), Step<'a>>,
 }
 
+/// Why one precedes another: over which key, and through which third transaction.
+type Step<'a> = (Why, Option<&'a str>, Option<usize>);
+
 impl<'a> Graph<'a> {
-    pub(super) fn new(history: &'a [Transaction], model: Model) -> Graph<'a> {
+    pub(crate) fn new(history: &[&'a Transaction], model: Model) -> Graph<'a> {
         let mut graph = DiGraph::with_capacity(2 * history.len(), 4 * history.len());
         // Under snapshot isolation each stands there twice: as one that is reached by rw, and as one that is not.
         let copies = if model == Model::SnapshotIsolation { 2 } else { 1 };
         for _ in 0..copies * history.len() {
             graph.add_node(());
         }
-        Graph { history, model, graph }
+        Graph { history: history.to_vec(), model, graph }
+    }
+
+    /// The two nodes of a transaction: as one that is reached by other edges than rw, and as one that is
+    /// reached by rw. They differ under snapshot isolation only, where no rw leads on from the second.
+    pub(super) fn copies(&self, transaction: usize) -> (usize, usize) {
+        let doubled = self.model == Model::SnapshotIsolation;
+        (transaction, if doubled { transaction + self.history.len() } else { transaction })
+    }
+
+    /// How many nodes there are: one for each transaction (two under snapshot isolation), then moments.
+    pub(crate) fn nodes(&self) -> usize {
+        self.graph.node_count()
+    }
+
+    /// Which node precedes which.
+    pub(crate) fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.graph.edge_references().map(|edge| (edge.source().index(), edge.target().index()))
+    }
+
+    /// The nodes in an order in which all edges lead forwards, if there is one.
+    pub(super) fn sorted(&self) -> Option<Vec<usize>> {
+        let sorted = petgraph::algo::toposort(&self.graph, None).ok()?;
+        Some(sorted.into_iter().map(NodeIndex::index).collect())
+    }
+
+    /// The nodes that come directly after one.
+    pub(super) fn next(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        self.graph.neighbors(NodeIndex::new(node)).map(NodeIndex::index)
+    }
+
+    /// The place of each transaction in an order that keeps all edges but `Rw` and follows `before`
+    /// otherwise.
+    pub(super) fn places(&self, before: impl Fn(usize, usize) -> std::cmp::Ordering) -> Option<Vec<usize>> {
+        let all = self.history.len();
+        let mut by_time: Vec<usize> = (0..all).collect();
+        by_time.sort_by(|one, other| before(*one, *other).then(one.cmp(other)));
+        let mut rank = vec![0; all];
+        by_time.iter().enumerate().for_each(|(at, transaction)| rank[*transaction] = at);
+        let kept = || self.graph.edge_references().filter(|edge| edge.weight().0 != Why::Rw);
+        let mut next: Vec<Vec<usize>> = vec![Vec::new(); all];
+        let mut waits = vec![0usize; all];
+        for (from, to) in kept().map(|edge| (edge.source().index(), edge.target().index())) {
+            if from < all && to < all {
+                next[from].push(to);
+                waits[to] += 1;
+            }
+        }
+        let mut ready: BTreeSet<usize> = (0..all).filter(|at| waits[*at] == 0).map(|at| rank[at]).collect();
+        let (mut places, mut count) = (vec![0; all], 0);
+        while let Some(at) = ready.pop_first().map(|first| by_time[first]) {
+            (places[at], count) = (count, count + 1);
+            for to in &next[at] {
+                waits[*to] -= 1;
+                if waits[*to] == 0 {
+                    ready.insert(rank[*to]);
+                }
+            }
+        }
+        (count == all).then_some(places)
     }
 
     pub(super) fn relate(&mut self, from: Option<usize>, to: Option<usize>, why: Why, key: &'a str) {
         let (Some(from), Some(to)) = (from, to) else { return };
+        self.add(from, to, (why, Some(key), None));
+    }
+
+    /// Adds what follows from a third transaction.
+    pub(super) fn force(&mut self, from: usize, to: usize, why: Why, key: &'a str, through: usize) {
+        self.add(from, to, (why, Some(key), Some(through)));
+    }
+
+    fn add(&mut self, from: usize, to: usize, step: Step<'a>) {
         if from == to {
             return;
         }
         let all = self.history.len();
         let mut add = |from: usize, to: usize| {
-            self.graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), (why, Some(key)));
+            self.graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), step);
         };
-        match (self.model, why) {
+        match (self.model, step.0) {
             (Model::ReadCommitted, Why::Rw) => {}
             (Model::SnapshotIsolation, Why::Rw) => add(from, to + all),
             (Model::SnapshotIsolation, _) => {
@@ -53,7 +124,7 @@ impl<'a> Graph<'a> {
     }
 
     /// A moment for each end: whoever begins later comes after the last moment before.
-    pub(super) fn real_time(&mut self) {
+    pub(crate) fn real_time(&mut self) {
         let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * self.history.len());
         for (at, transaction) in self.history.iter().enumerate() {
             if transaction.status != Status::Fail {
@@ -69,18 +140,18 @@ impl<'a> Graph<'a> {
             let node = NodeIndex::new(at);
             if ends {
                 let next = self.graph.add_node(());
-                self.graph.add_edge(node, next, (Why::RealTime, None));
+                self.graph.add_edge(node, next, (Why::RealTime, None, None));
                 if let Some(moment) = moment.replace(next) {
-                    self.graph.add_edge(moment, next, (Why::RealTime, None));
+                    self.graph.add_edge(moment, next, (Why::RealTime, None, None));
                 }
             } else if let Some(moment) = moment {
-                self.graph.add_edge(moment, node, (Why::RealTime, None));
+                self.graph.add_edge(moment, node, (Why::RealTime, None, None));
             }
         }
     }
 
     /// A short cycle, if there is any.
-    pub(super) fn cycle(&self) -> Option<Vec<Edge>> {
+    pub(crate) fn cycle(&self) -> Option<Vec<Edge>> {
         /// From how many of a tangle's transactions the shortest way back is looked for.
         const TRIES: usize = 64;
         let tangles = petgraph::algo::kosaraju_scc(&self.graph);
@@ -122,15 +193,16 @@ impl<'a> Graph<'a> {
     fn told(&self, way: &[petgraph::graph::EdgeIndex]) -> Vec<Edge> {
         let copies = if self.model == Model::SnapshotIsolation { 2 } else { 1 };
         let transaction = |node: NodeIndex| {
-            (node.index() < copies * self.history.len()).then(|| &self.history[node.index() % self.history.len()])
+            (node.index() < copies * self.history.len()).then(|| self.history[node.index() % self.history.len()])
         };
         let (mut edges, mut from) = (Vec::new(), None);
         for edge in way {
             let Some((source, target)) = self.graph.edge_endpoints(*edge) else { continue };
             from = transaction(source).or(from);
             if let (Some(one), Some(to)) = (from, transaction(target)) {
-                let (why, key) = self.graph[*edge];
-                edges.push(Edge { from: one.clone(), to: to.clone(), why, key: key.map(str::to_owned) });
+                let (why, key, through) = self.graph[*edge];
+                let through = through.map(|at| self.history[at].clone());
+                edges.push(Edge { from: one.clone(), to: to.clone(), why, key: key.map(str::to_owned), through });
             }
         }
         edges

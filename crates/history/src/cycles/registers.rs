@@ -1,7 +1,7 @@
 //! What registers tell: a value names its writer, and who reads one value and writes another follows it.
 
 use super::graph::Graph;
-use super::{Violation, Why};
+use super::{Kinds, Violation, Why};
 use crate::{Op, Status, Transaction, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +15,33 @@ struct Use<'a> {
 /// Who used a register.
 type Users<'a> = BTreeMap<usize, Use<'a>>;
 
-/// Relates all who read or wrote registers.
-pub(super) fn relate<'a>(history: &'a [Transaction], graph: &mut Graph<'a>) -> Result<(), Violation> {
-    let ops = || history.iter().flat_map(|transaction| &transaction.ops);
-    let mut keys: BTreeSet<&String> = BTreeSet::new();
-    for op in ops() {
-        if let Op::Write(key, Value::Number(_) | Value::Nothing) = op {
-            keys.insert(key);
-        }
+/// Where a value that was read comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Nothing was written before.
+    Start,
+    /// Nothing was written before, or a transaction deleted what was.
+    StartOrDeletion,
+    /// This transaction wrote it.
+    Writer(usize),
+}
+
+/// Collects what transactions read and wrote, register by register, and says whether the writer of
+/// each value that was read is known.
+pub(super) fn collect<'a>(
+    history: &[&'a Transaction],
+    kinds: &Kinds<'a>,
+) -> Result<(Vec<Register<'a>>, bool), Violation> {
+    let users: BTreeMap<&String, Users<'a>> =
+        super::by_key(history, |transaction| used(transaction, &kinds.registers))?;
+    let (mut registers, mut named) = (Vec::new(), true);
+    for (key, users) in users {
+        let register = Register::new(history, users, key)?;
+        let unclear = |source: &Source| *source == Source::StartOrDeletion;
+        named &= register.as_ref().is_some_and(|register| !register.sources.values().any(unclear));
+        registers.extend(register);
     }
-    for op in ops() {
-        if let Op::Append(key, _) | Op::Write(key, Value::List(_)) = op {
-            keys.remove(key);
-        }
-    }
-    let registers: BTreeMap<&String, Users<'a>> = super::by_key(history, |transaction| used(transaction, &keys))?;
-    registers.iter().try_for_each(|(key, users)| register(history, users, key, graph))
+    Ok((registers, named))
 }
 
 fn used<'a>(
@@ -44,7 +55,7 @@ fn used<'a>(
         }
         let known = uses.entry(key).or_default();
         match known.written.last().copied().or(known.read) {
-            Some(before) if before != value => {
+            Some(before) if !before.same(value) => {
                 Err(Violation::Internal { key: key.clone(), transaction: Box::new(transaction.clone()) })
             }
             Some(_) => Ok(()),
@@ -69,68 +80,118 @@ fn used<'a>(
     Ok(uses)
 }
 
-fn register<'a>(
-    history: &[Transaction],
-    users: &Users<'a>,
-    key: &'a str,
-    graph: &mut Graph<'a>,
-) -> Result<(), Violation> {
-    let boxed = |at: usize| Box::new(history[at].clone());
-    let mut writers: BTreeMap<i64, usize> = BTreeMap::new();
-    let mut deleted = false;
-    for (at, used) in users {
-        for value in &used.written {
-            match value {
-                Value::Number(number) if writers.insert(*number, *at).is_some() => return Ok(()), // It names nobody.
-                Value::Number(_) => {}
-                _ => deleted = true,
-            }
-        }
-    }
-    // Whom a value is from; `None` of what stood there at first.
-    let writer = |at: usize, value: &Value| match value {
-        Value::Number(number) => match writers.get(number) {
-            None => Err(Violation::Garbage { key: key.to_owned(), element: *number, reader: boxed(at) }),
-            Some(writer) if history[*writer].status == Status::Fail => {
-                let (writer, reader) = (boxed(*writer), boxed(at));
-                Err(Violation::AbortedRead { key: key.to_owned(), element: *number, writer, reader })
-            }
-            Some(writer) if users[writer].written.last() != Some(&value) && *writer != at => {
-                Err(Violation::IntermediateRead { key: key.to_owned(), writer: boxed(*writer), reader: boxed(at) })
-            }
-            Some(writer) => Ok(Some(*writer)),
-        },
-        _ => Ok(None),
-    };
-    // Who read a value and wrote another; after nothing, whoever wrote, unless it may stand for a deletion.
-    let mut after: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
-    let happened = |at: usize| history[at].status == Status::Ok;
-    for (at, used) in users.iter().filter(|(at, used)| happened(**at) && !used.written.is_empty()) {
-        match used.read {
-            Some(Value::Nothing) | None if !deleted => after.entry(None).or_default().push(*at),
-            Some(value) => {
-                if let Some(before) = writer(*at, value)? {
-                    after.entry(Some(before)).or_default().push(*at);
-                    // Of whom it read from, the same is said, if he surely wrote.
-                    if !deleted && !happened(before) {
-                        after.entry(None).or_default().push(*at);
-                    }
+/// All of one register, each of whose numbers was written once.
+pub(super) struct Register<'a> {
+    pub(super) key: &'a str,
+    users: Users<'a>,
+    /// By transaction that read: where the value comes from.
+    sources: BTreeMap<usize, Source>,
+    /// Whether a transaction that may have happened deleted it.
+    deleted: bool,
+}
+
+impl<'a> Register<'a> {
+    /// `None` if a number was written twice: it names no writer.
+    fn new(history: &[&'a Transaction], users: Users<'a>, name: &'a String) -> Result<Option<Self>, Violation> {
+        let boxed = |at: usize| Box::new(history[at].clone());
+        let key = || name.clone();
+        let (mut writers, mut deleted) = (BTreeMap::new(), false);
+        for (at, used) in &users {
+            for value in &used.written {
+                match value {
+                    Value::Number(number) if writers.insert(*number, *at).is_some() => return Ok(None),
+                    Value::Number(_) => {}
+                    _ => deleted |= history[*at].status != Status::Fail,
                 }
             }
-            None => {}
         }
+        let garbage = |element, at| Violation::Garbage { key: key(), element, reader: boxed(at) };
+        let source = |at: usize, value: &Value| match value {
+            Value::Number(number) => match writers.get(number).copied() {
+                None => Err(garbage(*number, at)),
+                Some(writer) if writer == at => Err(Violation::Future { key: key(), transaction: boxed(at) }),
+                Some(writer) if history[writer].status == Status::Fail => {
+                    let (writer, reader) = (boxed(writer), boxed(at));
+                    Err(Violation::AbortedRead { key: key(), element: *number, writer, reader })
+                }
+                Some(writer) if users[&writer].written.last() != Some(&value) => {
+                    Err(Violation::IntermediateRead { key: key(), writer: boxed(writer), reader: boxed(at) })
+                }
+                Some(writer) => Ok(Source::Writer(writer)),
+            },
+            Value::List(list) if !list.is_empty() => Err(garbage(list[0], at)),
+            Value::List(_) | Value::Nothing if deleted => Ok(Source::StartOrDeletion),
+            Value::List(_) | Value::Nothing => Ok(Source::Start),
+        };
+        let read = users.iter().filter_map(|(at, used)| Some((*at, used.read?)));
+        let sources = read.map(|(at, value)| Ok((at, source(at, value)?))).collect::<Result<_, _>>()?;
+        Ok(Some(Register { key: name, users, sources, deleted }))
     }
-    for (at, used) in users.iter().map(|(at, used)| (*at, used)) {
-        let Some(value) = used.read else { continue };
-        let from = writer(at, value)?;
-        graph.relate(from, Some(at), Why::Wr, key);
-        for next in after.get(&from).into_iter().flatten().filter(|next| **next != at) {
-            graph.relate(Some(at), Some(*next), Why::Rw, key);
-            graph.relate(from, Some(*next), Why::Ww, key);
-            if !used.written.is_empty() && users[next].read == used.read {
-                graph.one_is_lost(at, *next, key);
+
+    /// The transactions whose numbers were read.
+    pub(super) fn seen(&self) -> impl Iterator<Item = usize> + '_ {
+        self.sources.values().filter_map(|source| match source {
+            Source::Writer(writer) => Some(*writer),
+            Source::Start | Source::StartOrDeletion => None,
+        })
+    }
+
+    /// The transactions that surely wrote.
+    pub(super) fn writers<'b>(&'b self, happened: &'b [bool]) -> impl Iterator<Item = usize> + 'b {
+        let wrote = |(at, used): (&usize, &Use<'_>)| (happened[*at] && !used.written.is_empty()).then_some(*at);
+        self.users.iter().filter_map(wrote)
+    }
+
+    /// Each transaction that read a number, and the one that wrote it.
+    pub(super) fn reads(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.sources.iter().filter_map(|(at, source)| match source {
+            Source::Writer(writer) => Some((*at, *writer)),
+            Source::Start | Source::StartOrDeletion => None,
+        })
+    }
+
+    pub(super) fn relate(&self, happened: &[bool], graph: &mut Graph<'a>) {
+        // By transaction that wrote: those that read this and wrote. By nothing: those that wrote and
+        // read nothing before, unless that may stand for a deletion.
+        let mut after: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+        for at in self.writers(happened) {
+            match self.sources.get(&at) {
+                Some(Source::Writer(before)) => after.entry(Some(*before)).or_default().push(at),
+                Some(Source::Start) => after.entry(None).or_default().push(at),
+                None if !self.deleted => after.entry(None).or_default().push(at),
+                Some(Source::StartOrDeletion) | None => {}
+            }
+        }
+        for (at, source) in &self.sources {
+            let from = match source {
+                Source::Writer(writer) => Some(*writer),
+                Source::Start => None,
+                Source::StartOrDeletion => continue,
+            };
+            graph.relate(from, Some(*at), Why::Wr, self.key);
+            for next in after.get(&from).into_iter().flatten().filter(|next| *next != at) {
+                graph.relate(Some(*at), Some(*next), Why::Rw, self.key);
+                graph.relate(from, Some(*next), Why::Ww, self.key);
+                if !self.users[at].written.is_empty() && self.sources.get(next) == Some(source) {
+                    graph.one_is_lost(*at, *next, self.key);
+                }
             }
         }
     }
-    Ok(())
+
+    /// Relates all who used it as if they had written in the order of `places`.
+    pub(super) fn relate_in_order(&self, places: &[usize], happened: &[bool], graph: &mut Graph<'a>) {
+        let mut writers: Vec<usize> = self.writers(happened).collect();
+        writers.sort_by_key(|at| places[*at]);
+        for pair in writers.windows(2) {
+            graph.relate(Some(pair[0]), Some(pair[1]), Why::Ww, self.key);
+        }
+        for (at, source) in &self.sources {
+            let next = match source {
+                Source::Writer(from) => writers.iter().position(|writer| writer == from).map_or(0, |place| place + 1),
+                Source::Start | Source::StartOrDeletion => 0,
+            };
+            graph.relate(Some(*at), writers.get(next).copied(), Why::Rw, self.key);
+        }
+    }
 }

@@ -1,0 +1,126 @@
+//! What follows for writes of which no read tells the order.
+//!
+//! ```text
+//!   R read x from W, and V wrote x, too: V comes before W, or after R.
+//!   W precedes V, in whatever way        R precedes V     (rw)
+//!   V precedes R, in whatever way        V precedes W     (ww)
+//! ```
+//!
+//! Under snapshot isolation a way counts if no two rw follow each other on it, the rw included that
+//! the other choice would add.
+//!
+//! Applied until nothing more follows (the polygraph of Papadimitriou, "The serializability of
+//! concurrent database updates", JACM 1979; Cobra, OSDI 2020, prunes with the same two rules). What
+//! remains open after that, only a search decides.
+
+use super::graph::Graph;
+use super::registers::Register;
+use super::{Violation, Why};
+
+/// How many transactions are looked at: the table of who precedes whom has as many rows and columns.
+const TRANSACTIONS: usize = 1 << 14;
+
+/// How many pairs of a read and another write are looked at, all rounds together.
+const PAIRS: usize = 200_000_000;
+
+/// Adds what follows, or finds the cycle that it makes.
+pub(super) fn relate<'a>(
+    registers: &[Register<'a>],
+    happened: &[bool],
+    graph: &mut Graph<'a>,
+) -> Result<(), Violation> {
+    if happened.len() > TRANSACTIONS {
+        return Ok(());
+    }
+    let mut left = PAIRS;
+    let blind = registers.iter().filter(|register| register.writers(happened).count() > 1);
+    let blind: Vec<&Register<'a>> = blind.collect();
+    while !blind.is_empty() {
+        let Some(order) = graph.sorted() else { break };
+        let mut place = vec![0; graph.nodes()];
+        order.iter().enumerate().for_each(|(at, node)| place[*node] = at);
+        let (_, last) = graph.copies(happened.len() - 1);
+        let mut after = Closure::new(graph, &order, last + 1);
+        let mut forced = Vec::new();
+        for register in &blind {
+            let mut writers: Vec<usize> = register.writers(happened).collect();
+            writers.sort_by_key(|writer| place[*writer]);
+            for (reader, from) in register.reads() {
+                let Some(less) = left.checked_sub(writers.len()) else { return Ok(()) };
+                left = less;
+                let others = || writers.iter().copied().filter(|other| *other != from && *other != reader);
+                // The first first: what follows from it needs no edge of its own.
+                for other in others() {
+                    let (plain, by_rw) = graph.copies(other);
+                    let follows = after.has(from, plain) || after.has(from, by_rw);
+                    if follows && !after.has(reader, by_rw) {
+                        after.put(reader, by_rw);
+                        forced.push((reader, other, Why::Rw, register.key, from));
+                    }
+                }
+                // The last first, for the same reason.
+                let mut linked: Vec<usize> = Vec::new();
+                for other in others().rev() {
+                    let (plain, by_rw) = graph.copies(other);
+                    let new = after.has(by_rw, reader) && !after.has(by_rw, from);
+                    if new && !linked.iter().any(|last| after.has(by_rw, *last)) {
+                        after.put(by_rw, from);
+                        after.put(plain, from);
+                        linked.push(other);
+                        forced.push((other, from, Why::Ww, register.key, reader));
+                    }
+                }
+            }
+        }
+        if forced.is_empty() {
+            break;
+        }
+        forced.into_iter().for_each(|(from, to, why, key, through)| graph.force(from, to, why, key, through));
+        if let Some(cycle) = graph.cycle() {
+            return Err(Violation::Cycle(cycle));
+        }
+    }
+    Ok(())
+}
+
+/// Which of the first nodes, those of transactions, come after each node.
+struct Closure {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Closure {
+    fn new(graph: &Graph<'_>, order: &[usize], columns: usize) -> Closure {
+        let words = columns.div_ceil(64);
+        let mut closure = Closure { words, bits: vec![0; words * graph.nodes()] };
+        for node in order.iter().rev() {
+            for next in graph.next(*node) {
+                closure.join(*node, next);
+                if next < columns {
+                    closure.bits[node * words + next / 64] |= 1 << (next % 64);
+                }
+            }
+        }
+        closure
+    }
+
+    fn has(&self, node: usize, next: usize) -> bool {
+        self.bits[node * self.words + next / 64] >> (next % 64) & 1 == 1
+    }
+
+    /// Notes that a transaction comes after a node, and what comes after it. What precedes the node is
+    /// not told: the next round knows.
+    fn put(&mut self, node: usize, next: usize) {
+        self.join(node, next);
+        self.bits[node * self.words + next / 64] |= 1 << (next % 64);
+    }
+
+    /// What comes after `next` comes after `node`.
+    fn join(&mut self, node: usize, next: usize) {
+        if node != next {
+            for word in 0..self.words {
+                self.bits[node * self.words + word] |= self.bits[next * self.words + word];
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Transactions as the search runs them: keys and values are numbers, scans are reads.
+
+use crate::{Op, Status, Transaction, Value};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+/// A value of one key. The first ones, in the order of the keys, are the keys without a value.
+pub(super) type ValueId = usize;
+
+/// One step of a transaction.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    /// The value stands at the key.
+    Read(usize, ValueId),
+    /// The value stands there from now on.
+    Set(usize, ValueId),
+    /// The element stands there behind what stood there.
+    Append(usize, i64),
+}
+
+/// One transaction.
+pub(super) struct Compiled {
+    pub(super) steps: Vec<Step>,
+    /// What it reads before it writes the same key.
+    pub(super) needs: Vec<(usize, ValueId)>,
+}
+
+impl Compiled {
+    pub(super) fn only_reads(&self) -> bool {
+        self.steps.iter().all(|step| matches!(step, Step::Read(..)))
+    }
+
+    pub(super) fn sets(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Set(_, value) => Some(*value),
+            Step::Read(..) | Step::Append(..) => None,
+        })
+    }
+}
+
+/// What a value is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Node {
+    /// The key has none.
+    Nothing(usize),
+    /// A number at a key.
+    Number(usize, i64),
+    /// A list: a shorter one, and an element.
+    Longer(ValueId, i64),
+}
+
+/// The keys and values of a history.
+pub(super) struct Values<'a> {
+    keys: Vec<&'a str>,
+    /// To which is both appended and written.
+    mixed: Vec<bool>,
+    nodes: Vec<Node>,
+    ids: HashMap<Node, ValueId>,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(transactions: &[&'a Transaction]) -> Values<'a> {
+        let named = transactions.iter().flat_map(|transaction| transaction.ops.iter().flat_map(super::named));
+        let keys: Vec<&str> = named.collect::<BTreeSet<_>>().into_iter().collect();
+        let nodes = (0..keys.len()).map(Node::Nothing).collect();
+        let ids = (0..keys.len()).map(|key| (Node::Nothing(key), key)).collect();
+        let [mut appended, mut written] = [vec![false; keys.len()], vec![false; keys.len()]];
+        let place = |key: &str| keys.binary_search(&key).unwrap_or_default();
+        for op in transactions.iter().flat_map(|transaction| &transaction.ops) {
+            match op {
+                Op::Append(key, _) => appended[place(key)] = true,
+                Op::Write(key, _) => written[place(key)] = true,
+                Op::Read(..) | Op::Scan(..) => {}
+            }
+        }
+        let mixed = appended.into_iter().zip(written).map(|(appended, written)| appended && written).collect();
+        Values { keys, mixed, nodes, ids }
+    }
+
+    pub(super) fn key(&self, key: usize) -> &str {
+        self.keys[key]
+    }
+
+    pub(super) fn is_mixed(&self, key: usize) -> bool {
+        self.mixed[key]
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// What stands at each key at first.
+    pub(super) fn nothing(&self) -> Vec<ValueId> {
+        (0..self.keys.len()).collect()
+    }
+
+    fn id(&mut self, node: Node) -> ValueId {
+        let new = self.nodes.len();
+        let id = *self.ids.entry(node).or_insert(new);
+        if id == new {
+            self.nodes.push(node);
+        }
+        id
+    }
+
+    /// The key of a value, whose number is that of the key without a value.
+    fn root(&self, mut value: ValueId) -> ValueId {
+        loop {
+            match self.nodes[value] {
+                Node::Nothing(key) | Node::Number(key, _) => return key,
+                Node::Longer(shorter, _) => value = shorter,
+            }
+        }
+    }
+
+    pub(super) fn appended(&mut self, value: ValueId, element: i64) -> ValueId {
+        // A number counts as a list of one.
+        let list = match self.nodes[value] {
+            Node::Number(key, number) => self.id(Node::Longer(key, number)),
+            Node::Nothing(_) | Node::Longer(..) => value,
+        };
+        self.id(Node::Longer(list, element))
+    }
+
+    fn intern(&mut self, key: usize, value: &Value) -> ValueId {
+        match value {
+            Value::Nothing => key,
+            Value::Number(number) => self.id(Node::Number(key, *number)),
+            Value::List(list) => list.iter().fold(key, |shorter, element| self.id(Node::Longer(shorter, *element))),
+        }
+    }
+
+    pub(super) fn value(&self, mut id: ValueId) -> Value {
+        let mut list = Vec::new();
+        loop {
+            match self.nodes[id] {
+                Node::Number(_, number) => return Value::Number(number),
+                Node::Nothing(_) if list.is_empty() => return Value::Nothing,
+                Node::Nothing(_) => break,
+                Node::Longer(shorter, element) => {
+                    list.push(element);
+                    id = shorter;
+                }
+            }
+        }
+        list.reverse();
+        Value::List(list)
+    }
+
+    fn place(&self, key: &str) -> usize {
+        self.keys.binary_search(&key).expect("invariant: each key of the history has a place")
+    }
+
+    /// The keys of a range.
+    fn within(&self, low: &str, high: &str) -> Range<usize> {
+        let from = self.keys.partition_point(|key| *key < low);
+        from..self.keys.partition_point(|key| *key < high).max(from)
+    }
+
+    /// What an `info` transaction read is not believed, and so not among its steps.
+    pub(super) fn compile(&mut self, transaction: &Transaction) -> Compiled {
+        let mut steps = Vec::new();
+        let believed = transaction.status == Status::Ok;
+        for op in &transaction.ops {
+            match op {
+                Op::Read(key, value) if believed => {
+                    let key = self.place(key);
+                    steps.push(Step::Read(key, self.intern(key, value)));
+                }
+                Op::Scan(low, high, rows) if believed => {
+                    let shown: HashMap<&str, &Value> = rows.iter().map(|(key, value)| (key.as_str(), value)).collect();
+                    let within = self.within(low, high);
+                    for key in within.clone() {
+                        let value = shown.get(self.keys[key]).copied().unwrap_or(&Value::Nothing);
+                        steps.push(Step::Read(key, self.intern(key, value)));
+                    }
+                    for (key, value) in rows {
+                        let key = self.place(key);
+                        if !within.contains(&key) {
+                            steps.push(Step::Read(key, self.intern(key, value)));
+                        }
+                    }
+                }
+                Op::Read(..) | Op::Scan(..) => {}
+                Op::Write(key, value) => {
+                    let key = self.place(key);
+                    steps.push(Step::Set(key, self.intern(key, value)));
+                }
+                Op::Append(key, element) => steps.push(Step::Append(self.place(key), *element)),
+            }
+        }
+        let (mut written, mut needs) = (BTreeSet::new(), BTreeSet::new());
+        for step in &steps {
+            match step {
+                Step::Read(key, value) if !written.contains(key) => drop(needs.insert((*key, *value))),
+                Step::Read(..) => {}
+                Step::Set(key, _) | Step::Append(key, _) => drop(written.insert(*key)),
+            }
+        }
+        Compiled { steps, needs: needs.into_iter().collect() }
+    }
+
+    /// Which transactions are tried: those that must happen, and those of which some transaction may
+    /// have read a value.
+    pub(super) fn may_matter(&self, transactions: &[&Transaction], compiled: &[Compiled], must: &[bool]) -> Vec<bool> {
+        let mut read: BTreeSet<ValueId> = BTreeSet::new();
+        for step in compiled.iter().flat_map(|compiled| &compiled.steps) {
+            if let Step::Read(_, value) = step {
+                read.insert(*value);
+            }
+        }
+        let mut elements: BTreeSet<(usize, i64)> = BTreeSet::new();
+        let mut known: BTreeSet<ValueId> = BTreeSet::new();
+        for value in &read {
+            let (key, mut value) = (self.root(*value), *value);
+            while let Node::Longer(shorter, element) = self.nodes[value] {
+                if !known.insert(value) {
+                    break;
+                }
+                elements.insert((key, element));
+                value = shorter;
+            }
+        }
+        let is_read = |step: &Step| match step {
+            Step::Read(..) => false,
+            Step::Set(key, value) => self.mixed[*key] || read.contains(value),
+            Step::Append(key, element) => self.mixed[*key] || elements.contains(&(*key, *element)),
+        };
+        let all = 0..transactions.len();
+        all.map(|at| must[at] || compiled[at].steps.iter().any(is_read)).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! The verdict on a history: right, wrong, or not decided.
+//!
+//! ```text
+//!   cycles ──no──▶ timestamps ──no──▶ search ──no order, given up──▶ versions in order ──no──▶ undecided
+//!     │ yes          │ yes              │ an order  │ no order         │ yes
+//!     ▼              ▼                  ▼           ▼                  ▼
+//!   wrong          wrong              right       wrong              right
+//! ```
+//!
+//! 1. Right has a proof: an order that explains every read, or a place for every version.
+//! 2. Wrong has a reason: a contradiction, or a search that left out nothing.
+//! 3. Everything else is undecided. Too little is known about the order of writes then, and the
+//!    history is too large for a search.
+//!
+//! Timestamps are a claim of the database: where all that wrote tell one, the history has to keep the
+//! order of the timestamps, even if another order would explain it. The search alone decides
+//! serializability and strict serializability; a serializable history also keeps the weaker models, a
+//! history that is not serializable may still keep them.
+
+use crate::cycles::{self, Model};
+use crate::search::{self, Limit};
+use crate::{Status, Transaction, timestamps};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// What is said of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It keeps what the model promises.
+    Right(Proof),
+    /// It does not.
+    Wrong {
+        /// The reason.
+        why: String,
+        /// The transactions that contradict each other, or themselves.
+        transactions: Vec<Transaction>,
+    },
+    /// The judges cannot decide, for this reason.
+    Undecided(String),
+}
+
+/// Why a history is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A serial order explains every read.
+    Order,
+    /// The order of all versions is known, and there is no cycle in it.
+    Versions,
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Proof::Order => "an order of the transactions explains every read",
+            Proof::Versions => "the order of the versions is known and has no forbidden cycle",
+        })
+    }
+}
+
+fn wrong(why: &impl ToString, transactions: Vec<&Transaction>) -> Verdict {
+    Verdict::Wrong { why: why.to_string(), transactions: transactions.into_iter().cloned().collect() }
+}
+
+/// Judges a history. The limit bounds the search.
+pub fn judge(history: &[Transaction], model: Model, limit: Limit) -> Verdict {
+    if let Err(why) = cycles::judge(history, model) {
+        return wrong(&why, why.transactions());
+    }
+    let strict = model == Model::StrictSerializable;
+    let serial = strict || model == Model::Serializable;
+    if serial && is_timed(history) {
+        let replay = if strict { timestamps::judge } else { timestamps::replay };
+        if let Err(why) = replay(history) {
+            return wrong(&format!("by timestamps: {why}"), why.transactions());
+        }
+    }
+    match find_order(history, if strict { model } else { Model::Serializable }, limit) {
+        Ok(()) => Verdict::Right(Proof::Order),
+        Err(Verdict::Wrong { .. }) if !serial && keeps_versions(history, model) => Verdict::Right(Proof::Versions),
+        Err(Verdict::Undecided(_)) if !serial && keeps_versions(history, model) => Verdict::Right(Proof::Versions),
+        Err(Verdict::Wrong { .. }) if !serial => {
+            Verdict::Undecided("it is not serializable, and in which order versions came to be is not known".into())
+        }
+        Err(verdict) => verdict,
+    }
+}
+
+/// Whether each transaction that happened and wrote tells a timestamp.
+fn is_timed(history: &[Transaction]) -> bool {
+    let wrote = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
+    history.iter().any(|transaction| transaction.at.is_some())
+        && history.iter().filter(wrote).all(|transaction| transaction.at.is_some())
+}
+
+/// Looks for a serial order, of each part of the history by itself.
+fn find_order(history: &[Transaction], model: Model, limit: Limit) -> Result<(), Verdict> {
+    let mut left = limit.0;
+    let mut given_up = Ok(());
+    for part in search::parts(history) {
+        let inferred = cycles::infer(&part, model).map_err(|why| wrong(&why, why.transactions()))?;
+        match search::search(&part, &inferred.happened, &inferred.graph, &mut left) {
+            Ok(()) => {}
+            Err(Some(why)) => return Err(wrong(&why, why.transactions())),
+            // Another part may still be wrong.
+            Err(None) => given_up = Err(Verdict::Undecided(search::Violation::GivenUp(limit.0).to_string())),
+        }
+    }
+    given_up
+}
+
+/// Whether a weaker model is kept by versions in the order of timestamps or of ends.
+fn keeps_versions(history: &[Transaction], model: Model) -> bool {
+    let all: Vec<&Transaction> = history.iter().collect();
+    let by_timestamp = |one: usize, other: usize| all[one].at.cmp(&all[other].at);
+    let by_end = |one: usize, other: usize| all[one].end.cmp(&all[other].end);
+    let orders: [&dyn Fn(usize, usize) -> Ordering; 2] = [&by_timestamp, &by_end];
+    orders.into_iter().any(|before| cycles::infer(&all, model).is_ok_and(|known| known.keeps_order(before)))
+}
