@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use meridian_history::cycles::{self, Model};
-use meridian_history::linearizable::{self, Limit};
-use meridian_history::{Status, Transaction, read_lines, timestamps, write};
+use meridian_history::cycles::Model;
+use meridian_history::search::Limit;
+use meridian_history::{Status, Transaction, Verdict, judge, read_lines, write};
 use meridian_sim::profile::{Costs, quantile_ms};
 use meridian_sim::{Faults, Options, Regions, Report, Timebase, Workload, run, should_meet, shrink};
 use meridian_systems::Recipe;
@@ -110,10 +110,9 @@ pub struct Simulation {
 /// What a history can be held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Claim {
-    /// There is an order that respects real time.
+    /// There is an order that respects real time; also called linearizable.
+    #[value(alias = "linearizable")]
     StrictSerializable,
-    /// The same, by search: exact without lists or timestamps, for some hundred transactions.
-    Linearizable,
     /// There is an order.
     Serializable,
     /// Everybody reads a snapshot, and of two that write the same one fails.
@@ -122,7 +121,23 @@ pub enum Claim {
     ReadCommitted,
 }
 
-/// `meridian check`
+impl Claim {
+    fn model(self) -> Model {
+        match self {
+            Claim::StrictSerializable => Model::StrictSerializable,
+            Claim::Serializable => Model::Serializable,
+            Claim::SnapshotIsolation => Model::SnapshotIsolation,
+            Claim::ReadCommitted => Model::ReadCommitted,
+        }
+    }
+}
+
+/// The exit status of `meridian check` where there is no verdict: the judges cannot decide, or the file
+/// is no history.
+const NO_VERDICT: u8 = 2;
+
+/// `meridian check`: the exit status is 0 if the history is right, 1 if it is wrong, 2 if there is no
+/// verdict.
 #[derive(Debug, Args)]
 pub struct Check {
     /// The history: one JSON object for each transaction, a line each.
@@ -130,6 +145,9 @@ pub struct Check {
     /// What it is held against.
     #[arg(long, value_enum, default_value = "strict-serializable")]
     model: Claim,
+    /// How many positions the search for an order tries in vain before it gives up.
+    #[arg(long, default_value_t = Limit::default().0)]
+    limit: usize,
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -617,35 +635,6 @@ impl Sums {
 }
 
 impl Check {
-    /// How it was judged, or what is wrong, and with whom.
-    fn judge(&self, history: &[Transaction]) -> Result<&'static str, (String, Vec<Transaction>)> {
-        fn wrong(why: &impl ToString, who: Vec<&Transaction>) -> (String, Vec<Transaction>) {
-            (why.to_string(), who.into_iter().cloned().collect())
-        }
-        let wrote = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
-        let timed = history.iter().any(|transaction| transaction.at.is_some())
-            && history.iter().filter(wrote).all(|transaction| transaction.at.is_some());
-        let by_cycles = |model| cycles::judge(history, model).map_err(|why| wrong(&why, why.transactions()));
-        let by_timestamps = |verdict: Result<(), timestamps::Violation>| {
-            verdict.map_err(|why| wrong(&why, why.transactions())).map(|()| "by cycles and by timestamps")
-        };
-        match self.model {
-            Claim::Linearizable => {
-                let verdict = linearizable::judge(history, Limit::default());
-                return verdict.map_err(|why| wrong(&why, why.transactions())).map(|()| "by search");
-            }
-            Claim::StrictSerializable => by_cycles(Model::StrictSerializable)?,
-            Claim::Serializable => by_cycles(Model::Serializable)?,
-            Claim::SnapshotIsolation => by_cycles(Model::SnapshotIsolation)?,
-            Claim::ReadCommitted => by_cycles(Model::ReadCommitted)?,
-        }
-        match self.model {
-            Claim::StrictSerializable if timed => by_timestamps(timestamps::judge(history)),
-            Claim::Serializable if timed => by_timestamps(timestamps::replay(history)),
-            _ => Ok("by cycles"),
-        }
-    }
-
     /// Reads and judges.
     pub fn run(&self) -> ExitCode {
         let path = self.file.display();
@@ -654,24 +643,28 @@ impl Check {
             Ok(history) => history.into_iter().unzip(),
             Err(error) => {
                 eprintln!("meridian: {path}: {error}");
-                return ExitCode::FAILURE;
+                return ExitCode::from(NO_VERDICT);
             }
         };
         let claim = self.model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        match self.judge(&history) {
-            Ok(how) => {
-                println!("{path}: {} transactions, {claim} {how}", history.len());
+        match judge(&history, self.model.model(), Limit(self.limit)) {
+            Verdict::Right(proof) => {
+                println!("{path}: {} transactions, {claim}: {proof}", history.len());
                 ExitCode::SUCCESS
             }
-            Err((why, who)) => {
+            Verdict::Wrong { why, transactions } => {
                 println!("{path}: not {claim}\n{why}");
                 let line =
                     |wrong: &Transaction| lines[history.iter().position(|transaction| transaction == wrong)?..].first();
-                let lines: Vec<String> = who.iter().filter_map(line).map(usize::to_string).collect();
+                let lines: Vec<String> = transactions.iter().filter_map(line).map(usize::to_string).collect();
                 if !lines.is_empty() {
                     println!("{path}: line {}", lines.join(", "));
                 }
                 ExitCode::FAILURE
+            }
+            Verdict::Undecided(why) => {
+                println!("{path}: {} transactions, undecided whether {claim}\n{why}", history.len());
+                ExitCode::from(NO_VERDICT)
             }
         }
     }

@@ -65,7 +65,8 @@ enum Command {
     Sim(lab::Simulation),
     /// Measure a figure of a paper in the lab, or in small on real processes, and show it beside the paper's numbers.
     Figure(figure::Options),
-    /// Judge a history of appends to lists that any client of any database wrote.
+    /// Judge a history that any client of any database wrote: exit status 0 if it is right, 1 if it is
+    /// wrong, 2 if that cannot be decided.
     Check(lab::Check),
     /// Print the version.
     Version,

@@ -52,14 +52,14 @@ fn what_is_no_history_and_no_range_is_refused() {
     let path = folder.path().join("garbage");
     std::fs::write(&path, "{}\n").expect("written");
     let checked = run(&["check", path.to_str().expect("UTF-8")]);
-    assert_eq!(checked.status.code(), Some(1));
+    assert_eq!(checked.status.code(), Some(2), "a file that is no history has no verdict");
     assert!(stderr(&checked).contains("garbage: line 1: "), "{}", stderr(&checked));
     let [first, again, never] = [
         r#"{"client":1,"start":1,"end":2,"status":"ok","ops":[["append","x",1]]}"#,
-        r#"{"client":1,"start":3,"end":4,"status":"ok","ops":[["append","x",1]]}"#,
+        r#"{"client":1,"start":3,"end":4,"status":"ok","ops":[["r","x",[1,1]]]}"#,
         r#"{"client":1,"start":5,"end":6,"status":"ok","ops":[["r","x",[1,9]]]}"#,
     ];
-    for (wrong, why) in [(again, "appended to x twice"), (never, "nobody put 9 into x")] {
+    for (wrong, why) in [(again, "appended to x once"), (never, "nobody put 9 into x")] {
         std::fs::write(&path, format!("{first}\n\n{wrong}\n")).expect("written");
         let checked = run(&["check", path.to_str().expect("UTF-8")]);
         assert_eq!(checked.status.code(), Some(1));
@@ -77,6 +77,41 @@ fn what_is_no_history_and_no_range_is_refused() {
         let refused = run(&["sim", "--seeds", seeds]);
         assert!(!refused.status.success() && stderr(&refused).contains("FROM..TO"), "{}", stderr(&refused));
     }
+}
+
+#[test]
+fn a_verdict_is_an_exit_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history.jsonl");
+    let path = path.to_str().expect("UTF-8");
+    // Both writers of 1 are possible, so that only a search decides; the first that it tries is not the one.
+    let history = |last: &str| {
+        let ops = [
+            (1, 4, r#"["w","y",2],["w","l",null]"#),
+            (1, 5, r#"["w","y",1],["w","y",2]"#),
+            (6, 9, r#"["r","y",2],["w","y",2]"#),
+            (7, 12, r#"["w","y",1],["append","l",2]"#),
+            (8, 14, last),
+        ];
+        let line = |(start, end, ops): (u64, u64, &str)| {
+            format!("{{\"client\":{start},\"start\":{start},\"end\":{end},\"status\":\"ok\",\"ops\":[{ops}]}}\n")
+        };
+        ops.map(line).concat()
+    };
+    let cases = [
+        (r#"["r","l",[2]]"#, "1000000", 0, "strict-serializable: an order of the transactions explains"),
+        (r#"["r","l",[2]],["r","y",2]"#, "1000000", 1, "not strict-serializable"),
+        (r#"["r","l",[2]],["r","y",2]"#, "0", 2, "undecided whether strict-serializable"),
+    ];
+    for (last, limit, status, what) in cases {
+        std::fs::write(path, history(last)).expect("written");
+        let checked = run(&["check", path, "--limit", limit]);
+        assert_eq!(checked.status.code(), Some(status), "{}{}", stdout(&checked), stderr(&checked));
+        assert!(stdout(&checked).contains(what), "{}", stdout(&checked));
+    }
+    let missing = run(&["check", "/nonexistent/history.jsonl"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains("/nonexistent/history.jsonl"), "{}", stderr(&missing));
 }
 
 #[test]

@@ -169,9 +169,10 @@ impl<'de> Deserialize<'de> for Op {
             ("w", 3) => Ok(Op::Write(key(&parts[1])?, part(&parts[2], "value")?)),
             ("append", 3) => Ok(Op::Append(key(&parts[1])?, part(&parts[2], "number")?)),
             ("scan", 4) => {
+                let bound = |value| part::<String>(value, "bound of a scan: a string, since keys are ordered as text");
                 let rows: Vec<(serde_json::Value, Value)> = part(&parts[3], "list of pairs of key and value")?;
                 let rows: Result<_, String> = rows.into_iter().map(|(name, value)| Ok((key(&name)?, value))).collect();
-                Ok(Op::Scan(key(&parts[1])?, key(&parts[2])?, rows?))
+                Ok(Op::Scan(bound(&parts[1])?, bound(&parts[2])?, rows?))
             }
             _ => Err(format!(
                 "an operation is [\"r\",k,v], [\"w\",k,v], [\"append\",k,v] or [\"scan\",low,high,[[k,v]…]], not {}",
@@ -211,7 +212,7 @@ pub fn read_lines(mut from: impl BufRead) -> Result<Vec<(usize, Transaction)>, F
     let (mut history, mut text) = (Vec::new(), Vec::new());
     for line in 1.. {
         text.clear();
-        let wrong = |why: String| FormatError::Line { line, why };
+        let wrong = |why: String| FormatError::Line { line, why: shortened(why) };
         if std::io::Read::take(&mut from, LINE_BYTES).read_until(b'\n', &mut text)? == 0 {
             break;
         }
@@ -221,13 +222,34 @@ pub fn read_lines(mut from: impl BufRead) -> Result<Vec<(usize, Transaction)>, F
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let transaction: Transaction = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let transaction: Transaction =
+            serde_json::from_slice(text.trim_ascii_end()).map_err(|error| wrong(reason(&error)))?;
         if transaction.end < transaction.start {
-            return Err(wrong("it ends before it starts".into()));
+            return Err(wrong("the transaction ends before it starts".into()));
         }
         history.push((line, transaction));
     }
     Ok(history)
+}
+
+/// What JSON's parser says, whose text has one line.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(what) => format!("{what}, at column {}", error.column()),
+        None => text,
+    }
+}
+
+/// A reason may quote the line, which may be long.
+fn shortened(mut why: String) -> String {
+    const BYTES: usize = 400;
+    if why.len() > BYTES {
+        why.truncate(why.floor_char_boundary(BYTES));
+        why.push('…');
+    }
+    why
 }
 
 /// Writes a history.

@@ -1,8 +1,6 @@
 //! The judges beside a naive twin that tries every order of a small history.
 
-mod common;
-
-use meridian_history::cycles::{self, Model};
+use meridian_history::cycles::Model;
 use meridian_history::search::{self, Limit, Order};
 use meridian_history::{Op, Status, Transaction, Value, Verdict, judge};
 use proptest::prelude::*;
@@ -194,43 +192,4 @@ proptest! {
     ) {
         compare(&made(&plans, named, blind, &lies))?;
     }
-}
-
-#[test]
-fn hunt() {
-    use proptest::strategy::ValueTree;
-    use proptest::test_runner::TestRunner;
-    let mut runner = TestRunner::deterministic();
-    let strategy = (
-        prop::collection::vec(plan(), 1..9),
-        prop::collection::vec((0..99usize, 0..99usize), 1..3),
-        any::<bool>(),
-        any::<bool>(),
-    );
-    let (mut wrong, mut only) = ([0; 2], 0);
-    for _ in 0..100_000 {
-        let (plans, lies, blind, named) = strategy.new_tree(&mut runner).unwrap().current();
-        let history = made(&plans, named, blind, &lies);
-        for (at, (order, model)) in
-            [(Order::Any, Model::Serializable), (Order::RealTime, Model::StrictSerializable)].into_iter().enumerate()
-        {
-            if cycles::judge(&history, model).is_ok() {
-                let found = judge(&history, model, Limit::default());
-                if matches!(found, Verdict::Wrong { .. }) {
-                    only += 1;
-                    if only < 4 {
-                        println!("only by search {order:?} {found:?}\n{}", text(&history));
-                    }
-                }
-                let found = judge(&history, model, Limit(0));
-                if matches!(found, Verdict::Undecided(..)) {
-                    wrong[at] += 1;
-                    if wrong[at] < 4 {
-                        println!("tried {order:?}\n{}", text(&history));
-                    }
-                }
-            }
-        }
-    }
-    println!("{wrong:?} {only}");
 }
