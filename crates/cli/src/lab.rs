@@ -145,7 +145,7 @@ pub struct Check {
     /// What it is held against.
     #[arg(long, value_enum, default_value = "strict-serializable")]
     model: Claim,
-    /// How many positions the search for an order tries in vain before it gives up.
+    /// How many times the search for an order tries a transaction in vain before it gives up.
     #[arg(long, default_value_t = Limit::default().0)]
     limit: usize,
 }

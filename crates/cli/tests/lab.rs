@@ -99,8 +99,8 @@ fn a_verdict_is_an_exit_status() {
         ops.map(line).concat()
     };
     let cases = [
-        (r#"["r","l",[2]]"#, "1000000", 0, "strict-serializable: an order of the transactions explains"),
-        (r#"["r","l",[2]],["r","y",2]"#, "1000000", 1, "not strict-serializable"),
+        (r#"["r","l",[2]]"#, "10000000", 0, "strict-serializable: an order of the transactions explains"),
+        (r#"["r","l",[2]],["r","y",2]"#, "10000000", 1, "not strict-serializable"),
         (r#"["r","l",[2]],["r","y",2]"#, "0", 2, "undecided whether strict-serializable"),
     ];
     for (last, limit, status, what) in cases {

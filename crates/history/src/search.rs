@@ -32,13 +32,13 @@ pub enum Order {
     RealTime,
 }
 
-/// How many positions the search may leave again without an answer.
+/// How many times the search may try a transaction in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(pub usize);
 
 impl Default for Limit {
     fn default() -> Self {
-        Limit(1_000_000)
+        Limit(10_000_000)
     }
 }
 
@@ -56,7 +56,7 @@ pub enum Violation {
         next: Vec<Refused>,
     },
     /// The search was given up.
-    #[error("unknown: the search tried {0} positions in vain and was given up")]
+    #[error("the search for an order tried a transaction {0} times in vain and gave up")]
     GivenUp(usize),
 }
 
@@ -289,7 +289,7 @@ impl<'a> Search<'a> {
         let mut way = vec![Frame::after(None)];
         while self.open > 0 {
             let from = way.last_mut().ok_or(None)?;
-            if let Some(placed) = self.advance(from) {
+            if let Some(placed) = self.advance(from, left)? {
                 way.push(Frame::after(Some(placed)));
                 continue;
             }
@@ -299,7 +299,6 @@ impl<'a> Search<'a> {
             let Some(placed) = way.pop().and_then(|frame| frame.placed) else {
                 return Err(Some(self.no_order(all)));
             };
-            *left = left.checked_sub(1).ok_or(None)?;
             let failed = placed.transaction;
             self.take_back(placed);
             if let Some(from) = way.last_mut() {
@@ -310,16 +309,18 @@ impl<'a> Search<'a> {
     }
 
     /// Places the next transaction that leads to a position not seen before.
-    fn advance(&mut self, from: &mut Frame) -> Option<Placed> {
+    fn advance(&mut self, from: &mut Frame, left: &mut usize) -> Result<Option<Placed>, Option<Violation>> {
         while let Some(at) = self.ready.range(from.next..).next().copied() {
             from.next = if from.is_narrowed { usize::MAX } else { at + 1 };
-            let Ok(placed) = self.place(at) else { continue };
-            if self.seen.insert(self.position) {
-                return Some(placed);
+            if let Ok(placed) = self.place(at) {
+                if self.seen.insert(self.position) {
+                    return Ok(Some(placed));
+                }
+                self.take_back(placed);
             }
-            self.take_back(placed);
+            *left = left.checked_sub(1).ok_or(None)?;
         }
-        None
+        Ok(None)
     }
 
     /// Restricts what is tried from a position, after a first transaction was tried in vain there: one

@@ -108,8 +108,14 @@ fn the_search_finds_an_order_or_says_that_there_is_none() {
         let found = search(text).expect_err(text).to_string();
         assert!(found.contains("no order is possible"), "{found}");
     }
-    let few = search::judge(&history(bad[1]), Order::RealTime, Limit(0)).expect_err("no time");
+    // Both writers of 2 are possible; the search tries the wrong one first.
+    let last = "[\"r\",\"l\",[2]]";
+    let tried = "1 4 [\"w\",\"y\",2],[\"w\",\"l\",null]\n1 5 [\"w\",\"y\",1],[\"w\",\"y\",2]\n6 9 [\"r\",\"y\",2],[\"w\",\"y\",2]\n7 12 [\"w\",\"y\",1],[\"append\",\"l\",2]";
+    let tried = history(&format!("{tried}\n8 14 {last},[\"r\",\"y\",2]"));
+    let few = search::judge(&tried, Order::RealTime, Limit(0)).expect_err("no time");
     assert_eq!(few, search::Violation::GivenUp(0), "unknown is not good");
+    let all = search::judge(&tried, Order::RealTime, Limit::default()).expect_err("no order");
+    assert!(matches!(all, search::Violation::NoOrder { .. }), "{all}");
 }
 
 #[test]

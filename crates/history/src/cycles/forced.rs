@@ -17,7 +17,7 @@ use super::graph::Graph;
 use super::registers::Register;
 use super::{Violation, Why};
 
-/// How many transactions are looked at: the table of who precedes whom has as many rows and columns.
+/// How many transactions are looked at in full: the table of who precedes whom has as many rows and columns.
 const TRANSACTIONS: usize = 1 << 14;
 
 /// How many pairs of a read and another write are looked at, all rounds together.
@@ -30,11 +30,11 @@ pub(super) fn relate<'a>(
     graph: &mut Graph<'a>,
 ) -> Result<(), Violation> {
     if happened.len() > TRANSACTIONS {
-        return Ok(());
+        registers.iter().for_each(|register| overwritten(register, happened, graph));
+        return graph.cycle().map_or(Ok(()), |cycle| Err(Violation::Cycle(cycle)));
     }
     let mut left = PAIRS;
-    let blind = registers.iter().filter(|register| register.writers(happened).count() > 1);
-    let blind: Vec<&Register<'a>> = blind.collect();
+    let blind: Vec<&Register<'a>> = registers.iter().filter(|register| register.is_open(happened)).collect();
     while !blind.is_empty() {
         let Some(order) = graph.sorted() else { break };
         let mut place = vec![0; graph.nodes()];
@@ -81,6 +81,27 @@ pub(super) fn relate<'a>(
         }
     }
     Ok(())
+}
+
+/// Of the writes that began after the one that was read had ended, each read comes before the one that
+/// ended first. That finds every read that is stale in real time, and costs little.
+fn overwritten<'a>(register: &Register<'a>, happened: &[bool], graph: &mut Graph<'a>) {
+    let mut writers: Vec<(u64, u64, usize)> = register
+        .writers(happened)
+        .filter_map(|writer| graph.lasted(writer).map(|(start, end)| (start, end, writer)))
+        .collect();
+    writers.sort_unstable();
+    let mut first = writers.clone();
+    for at in (1..first.len()).rev() {
+        first[at - 1] = std::cmp::min_by_key(first[at - 1], first[at], |(_, end, _)| *end);
+    }
+    for (reader, from) in register.reads() {
+        let Some((_, ended)) = graph.lasted(from) else { continue };
+        let later = writers.partition_point(|(start, ..)| *start <= ended);
+        if let Some((_, _, other)) = first.get(later).filter(|(.., other)| *other != reader) {
+            graph.force(reader, *other, Why::Rw, register.key, from);
+        }
+    }
 }
 
 /// Which of the first nodes, those of transactions, come after each node.

@@ -34,6 +34,12 @@ impl<'a> Graph<'a> {
         (transaction, if doubled { transaction + self.history.len() } else { transaction })
     }
 
+    /// When a transaction began and ended, if real time counts and its end is known.
+    pub(super) fn lasted(&self, transaction: usize) -> Option<(u64, u64)> {
+        let it = self.history[transaction];
+        (self.model == Model::StrictSerializable && it.status == Status::Ok).then_some((it.start, it.end))
+    }
+
     /// How many nodes there are: one for each transaction (two under snapshot isolation), then moments.
     pub(crate) fn nodes(&self) -> usize {
         self.graph.node_count()

@@ -142,6 +142,12 @@ impl<'a> Register<'a> {
         self.users.iter().filter_map(wrote)
     }
 
+    /// Whether reads leave the order of its writers open: several wrote, not all after a look.
+    pub(super) fn is_open(&self, happened: &[bool]) -> bool {
+        let looked = |at: usize| matches!(self.sources.get(&at), Some(Source::Start | Source::Writer(_)));
+        self.writers(happened).nth(1).is_some() && !self.writers(happened).all(looked)
+    }
+
     /// Each transaction that read a number, and the one that wrote it.
     pub(super) fn reads(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.sources.iter().filter_map(|(at, source)| match source {
