@@ -15,8 +15,11 @@
 //! A judge of cycles refutes. Where it finds no cycle, there is no order for certain only if it knows
 //! the order of all versions; [`crate::judge`] looks for an order then.
 //!
-//! A cycle means that there is no order (Adya, "Weak Consistency", 1999; Kingsbury and Alvaro, "Elle", VLDB 2020). Besides cycles: an element that
-//! nobody appended, or an aborted one, or one that was appended once twice; a read in the middle of a transaction's own appends; two reads neither of which continues the other.
+//! A cycle means that there is no order (Adya, "Weak Consistency", 1999; Kingsbury and Alvaro, "Elle",
+//! VLDB 2020). Besides cycles, these are wrong: a read of what no transaction wrote, or of what an
+//! aborted one wrote, or of what the reader itself wrote afterwards; a read in the middle of a
+//! transaction's own writes; an element that stands in a list twice; two reads of a list neither of
+//! which continues the other; a scan that shows a key twice or outside its range.
 //!
 //! 1. Each element of a list is appended once in a history, and each number written to a register
 //!    once. A key for which that is not so is not looked at, nor one that is both.
@@ -192,28 +195,18 @@ impl fmt::Display for Cycle<'_> {
         for (number, edge) in self.0.iter().enumerate() {
             let (one, next) = (number + 1, (number + 1) % self.0.len() + 1);
             let key = edge.key.as_deref().unwrap_or_default();
-            match (&edge.through, edge.why) {
-                (Some(reader), Why::Ww) => {
-                    write!(
-                        f,
-                        "\n  T{one} < T{next}: both wrote to {key}, and this comes after T{one} and read what T{next} wrote: {reader}"
-                    )?;
-                    continue;
+            write!(f, "\n  T{one} < T{next}: ")?;
+            match (edge.why, &edge.through) {
+                (Why::Ww, None) => write!(f, "it wrote to {key} before")?,
+                (Why::Ww, Some(reader)) => {
+                    write!(f, "both wrote to {key}, and what T{next} wrote was read after T{one}, by: {reader}")?;
                 }
-                (Some(writer), Why::Rw) => {
-                    write!(
-                        f,
-                        "\n  T{one} < T{next}: T{next} wrote to {key} after this, which is what T{one} read: {writer}"
-                    )?;
-                    continue;
+                (Why::Wr, _) => write!(f, "what it wrote to {key} was read")?,
+                (Why::Rw, None) => write!(f, "it read {key} without what the other wrote to it")?,
+                (Why::Rw, Some(writer)) => {
+                    write!(f, "T{next} wrote to {key} after the transaction of which T{one} read it: {writer}")?;
                 }
-                _ => {}
-            }
-            match edge.why {
-                Why::Ww => write!(f, "\n  T{one} < T{next}: it wrote to {key} before")?,
-                Why::Wr => write!(f, "\n  T{one} < T{next}: what it wrote to {key} was read")?,
-                Why::Rw => write!(f, "\n  T{one} < T{next}: it read {key} without what the other wrote to it")?,
-                Why::RealTime => write!(f, "\n  T{one} < T{next}: it had ended when the other began")?,
+                (Why::RealTime, _) => write!(f, "it had ended when the other began")?,
             }
         }
         Ok(())
