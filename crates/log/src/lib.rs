@@ -14,6 +14,11 @@
 //! 2. A segment is sealed and synced before the next is begun, and every start begins a new one.
 //! 3. What does not check at the end of the newest segment was never acknowledged, if no later record says that the log was
 //!    synced beyond it: it is cut. Anything else that does not check is damage, and refused.
+//!    Before recovery relies on the rest of that segment, it writes it again, sealed, to a file that
+//!    takes the segment's name once it is durable: after a failed sync the page cache alone may hold
+//!    it, and a restart cannot tell. Records of sealed segments were synced before the seal was
+//!    written; of the newest, preamble and seal are written again. Recovery that is broken off leaves
+//!    the segment as it was.
 //! 4. Not told apart: after a crash, a flipped bit in the very last synced batch looks like a torn one and is cut. A replicated
 //!    group gets it back from its other members; a single node does not notice. A log that was closed in order has no such batch.
 //! 5. Each segment says which was the oldest that is needed beside it, before any older one is let go: a segment that is missing in the

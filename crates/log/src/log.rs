@@ -140,8 +140,19 @@ fn write_zeros(file: &Arc<dyn File>, length: u64, until: u64) -> io::Result<u64>
     Ok(length + piece.len() as u64)
 }
 
+/// Writes what a segment begins and ends with again, as it was read, durably.
+///
+/// A seal is written once everything before it is durable; but the sync of the seal itself, or of a
+/// preamble with nothing behind it, may have failed.
+fn rewrite_ends(file: &Arc<dyn File>, bytes: &[u8], seal: u64) -> io::Result<()> {
+    file.write_at(0, &bytes[..FIRST as usize])?;
+    file.write_at(seal, &bytes[seal as usize..seal as usize + segment::HEADER])?;
+    file.sync()
+}
+
 impl Log {
-    /// Opens a log, reading everything that stands in it, and begins a new segment. A log that is new exists durably when this comes back.
+    /// Opens a log, reading everything that stands in it, and begins a new segment. A log that is new
+    /// exists durably when this comes back, and so does every record that is recovered.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), LogError> {
         let fail = |name: &str, source| LogError::Disk { file: disk.describe(name), source };
         let names = disk.list().map_err(|error| fail("log", error))?;
@@ -182,6 +193,7 @@ impl Log {
             let file = disk.describe(&segment::name(recovered.oldest));
             return Err(LogError::Damaged { file, offset: 0, what: "the oldest segment is missing" });
         }
+        let names = disk.list().map_err(|error| fail("log", error))?;
         for name in names.into_iter().filter(|name| segment::is_spare(name)) {
             let whole = disk.open(&name).and_then(|file| file.len()).map_err(|error| fail(&name, error))?;
             if whole == options.segment_bytes && log.spare.len() < SPARES {
@@ -201,7 +213,7 @@ impl Log {
         let described = self.disk.describe(name);
         let fail = |source| LogError::Disk { file: described.clone(), source };
         let damaged = |offset, what| LogError::Damaged { file: described.clone(), offset, what };
-        let file = self.disk.open(name).map_err(fail)?;
+        let mut file = self.disk.open(name).map_err(fail)?;
         let mut bytes = vec![0; file.len().map_err(fail)? as usize];
         file.read_at(0, &mut bytes).map_err(fail)?;
         match segment::preamble(&bytes) {
@@ -224,7 +236,12 @@ impl Log {
         let bytes = Bytes::from(bytes);
         loop {
             match segment::record_at(&bytes, number, offset, last) {
-                Some((header, _, _)) if header.key == SEAL => break,
+                Some((header, _, _)) if header.key == SEAL => {
+                    if last && !broken(Rule::TailNotRewritten) {
+                        rewrite_ends(&file, &bytes, offset).map_err(fail)?;
+                    }
+                    break;
+                }
                 Some((header, payload, next)) => {
                     let lsn = self.take_lsn();
                     newest.insert(header.key, lsn);
@@ -234,7 +251,7 @@ impl Log {
                 None if last && !segment::acknowledged(&bytes, number, offset) => {
                     let rest = &bytes[(offset as usize).min(bytes.len())..];
                     to.torn |= rest.iter().take(segment::HEADER).any(|byte| *byte != 0);
-                    self.seal(&file, name, number, offset, false)?;
+                    file = self.rewrite(file, number, &bytes[..offset as usize])?;
                     break;
                 }
                 None => return Err(damaged(offset, "a record that was acknowledged does not check")),
@@ -242,6 +259,42 @@ impl Log {
         }
         self.segments.push_back(Segment { number, file, newest });
         Ok(())
+    }
+
+    /// Makes an unsealed segment durable up to its end, sealed, before recovery relies on it.
+    ///
+    /// The process that wrote it may have ended after a failed sync. Then these bytes may be in the
+    /// page cache alone, clean, and no sync of the file ever writes them. So they are written to
+    /// another file, which takes the segment's name once it is durable: a crash leaves the segment as
+    /// it was or as it is to be. A disk that has no room for another file gets them written again in
+    /// their place: each sector then holds what it held, or what was to be there, as when they were
+    /// first written.
+    fn rewrite(&self, file: Arc<dyn File>, number: u64, bytes: &[u8]) -> Result<Arc<dyn File>, LogError> {
+        let (name, offset) = (segment::name(number), bytes.len() as u64);
+        if broken(Rule::TailNotRewritten) {
+            self.seal(&file, &name, number, offset, false)?;
+            return Ok(file);
+        }
+        let copy = segment::copy_name(number);
+        let step = || -> io::Result<Arc<dyn File>> {
+            let file = self.disk.open(&copy)?;
+            file.set_len(0)?;
+            file.write_at(0, bytes)?;
+            let mut seal = Vec::new();
+            segment::encode(&mut seal, number, offset, offset, SEAL, &[]);
+            file.write_at(offset, &seal)?;
+            file.sync()?;
+            self.disk.rename(&copy, &name)?;
+            Ok(file)
+        };
+        match step().map_err(|source| self.failure(&copy, source)) {
+            Err(LogError::Full { .. }) => {
+                file.write_at(0, bytes).map_err(|source| self.failure(&name, source))?;
+                self.seal(&file, &name, number, offset, false)?;
+                Ok(file)
+            }
+            result => result,
+        }
     }
 
     /// Ends a segment at an offset, durably: whatever stands beyond is never read again. A seal says that everything before it

@@ -1,13 +1,19 @@
 //! A disk in memory that loses what was not synced, tears what was being written, rots, fails, and fills up.
+//!
+//! It has a page cache, as Linux has one. After a failed sync the pages that were to be written are
+//! clean: every process reads them as they were written, no later sync writes them unless they are
+//! written to again, and they are lost when the power fails.
 
 use crate::{Disk, File};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
+/// What the page cache writes to the disk whole.
+const PAGE: usize = 4096;
 
 #[derive(Default)]
 struct Content {
@@ -17,6 +23,8 @@ struct Content {
     bytes: Vec<u8>,
     /// Writes since the last sync, in order: where and how many bytes.
     unsynced: Vec<(usize, usize)>,
+    /// Pages that a failed sync left clean although they did not reach the disk.
+    forsaken: BTreeSet<usize>,
     /// The next write goes so many bytes elsewhere.
     astray: Option<i64>,
 }
@@ -30,14 +38,69 @@ pub struct Faults {
     pub reads: bool,
     /// Every write fails.
     pub writes: bool,
-    /// Every sync fails, and what was to be synced is lost at the next crash or not.
+    /// Every sync fails: see [`MemoryDisk::fail_next_sync`].
     pub syncs: bool,
+}
+
+impl Content {
+    /// The dirty pages reach the disk.
+    fn write_back(&mut self) {
+        let Content { synced, bytes, unsynced, forsaken, .. } = self;
+        synced.resize(bytes.len(), 0);
+        for (start, length) in unsynced.drain(..) {
+            let end = (start + length).min(bytes.len());
+            if start < end {
+                synced[start..end].copy_from_slice(&bytes[start..end]);
+            }
+            for page in pages(start, end).filter(|page| forsaken.remove(page)) {
+                let whole = page * PAGE..((page + 1) * PAGE).min(bytes.len());
+                synced[whole.clone()].copy_from_slice(&bytes[whole]);
+            }
+        }
+    }
+
+    /// The dirty pages do not reach the disk, and are dirty no more.
+    fn forsake(&mut self) {
+        for (start, length) in self.unsynced.drain(..) {
+            self.forsaken.extend(pages(start, (start + length).min(self.bytes.len())));
+        }
+    }
+
+    /// Of what is not on the disk, `survives` says for each sector whether it is after all.
+    fn lose_power(&mut self, survives: &mut impl FnMut() -> bool) {
+        let Content { synced, bytes, unsynced, forsaken, .. } = self;
+        let forsaken = std::mem::take(forsaken).into_iter().map(|page| (page * PAGE, PAGE));
+        for (start, length) in forsaken.chain(unsynced.drain(..)) {
+            let end = (start + length).min(bytes.len());
+            let mut at = start;
+            while at < end {
+                let until = ((at / SECTOR + 1) * SECTOR).min(end);
+                if survives() {
+                    if synced.len() < until {
+                        synced.resize(until, 0);
+                    }
+                    synced[at..until].copy_from_slice(&bytes[at..until]);
+                }
+                at = until;
+            }
+        }
+        *bytes = synced.clone();
+    }
+}
+
+/// The pages that hold the bytes from `start` to `end`.
+fn pages(start: usize, end: usize) -> std::ops::Range<usize> {
+    if start < end { start / PAGE..end.div_ceil(PAGE) } else { 0..0 }
 }
 
 #[derive(Default)]
 struct Inner {
     files: BTreeMap<String, Arc<Mutex<Content>>>,
     faults: Faults,
+    /// Syncs until one fails.
+    until_sync_fails: Option<u64>,
+    /// A sync has failed since [`MemoryDisk::take_failed_sync`] was last called.
+    sync_failed: bool,
     /// Counts the crashes. Who opened a file before one is gone.
     life: u64,
     /// Writes and syncs until the power fails.
@@ -67,24 +130,32 @@ impl MemoryDisk {
         inner.life += 1;
         inner.until_power_fails = None;
         for content in inner.files.values() {
-            let mut content = content.lock();
-            let Content { synced, bytes, unsynced, .. } = &mut *content;
-            for (start, length) in unsynced.drain(..) {
-                let end = (start + length).min(bytes.len());
-                let mut at = start;
-                while at < end {
-                    let until = ((at / SECTOR + 1) * SECTOR).min(end);
-                    if survives() {
-                        if synced.len() < until {
-                            synced.resize(until, 0);
-                        }
-                        synced[at..until].copy_from_slice(&bytes[at..until]);
-                    }
-                    at = until;
-                }
-            }
-            content.bytes = content.synced.clone();
+            content.lock().lose_power(&mut survives);
         }
+    }
+
+    /// The process that uses the disk ends, and the power stays: files that it opened are of no use
+    /// any more, and the next process reads everything that this one wrote.
+    pub fn end_process(&self) {
+        self.inner.lock().life += 1;
+    }
+
+    /// The next sync of a file fails. What was to be synced is read as it was written until
+    /// [`MemoryDisk::crash`], and no later sync writes it, except with a page that is written to again.
+    pub fn fail_next_sync(&self) {
+        self.fail_sync_after(0);
+    }
+
+    /// The same, after so many syncs that do not fail.
+    pub fn fail_sync_after(&self, syncs: u64) {
+        self.inner.lock().until_sync_fails = Some(syncs);
+    }
+
+    /// Whether a sync has failed as it was told to since this was last called; none is about to fail any more.
+    pub fn take_failed_sync(&self) -> bool {
+        let mut inner = self.inner.lock();
+        inner.until_sync_fails = None;
+        std::mem::take(&mut inner.sync_failed)
     }
 
     /// Another disk, with what this one would still have if the power failed now and nothing unsynced had reached it.
@@ -147,6 +218,23 @@ impl MemoryDisk {
     }
 }
 
+impl MemoryDisk {
+    fn is_sync_to_fail(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let due = match &mut inner.until_sync_fails {
+            None => false,
+            Some(0) => inner.until_sync_fails.take().is_some(),
+            Some(syncs) => {
+                *syncs -= 1;
+                false
+            }
+        };
+        let fails = due || inner.faults.syncs;
+        inner.sync_failed |= fails;
+        fails
+    }
+}
+
 impl Disk for MemoryDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         Ok(self.inner.lock().files.keys().cloned().collect())
@@ -186,12 +274,12 @@ struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// What fails, for this file.
+    /// What fails, for this file; syncs that fail although the disk is there are the disk's to say.
     fn faults(&self) -> Faults {
         let inner = self.disk.inner.lock();
         let gone = inner.life != self.life;
-        let Faults { full, reads, writes, syncs } = inner.faults;
-        Faults { full, reads: reads || gone, writes: writes || gone, syncs: syncs || gone }
+        let Faults { full, reads, writes, .. } = inner.faults;
+        Faults { full, reads: reads || gone, writes: writes || gone, syncs: gone }
     }
 
     /// What fails, for something that changes the disk.
@@ -242,16 +330,14 @@ impl File for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         refuse(self.change().syncs)?;
+        let failed = self.disk.is_sync_to_fail();
         let mut content = self.content.lock();
-        let Content { synced, bytes, unsynced, .. } = &mut *content;
-        synced.resize(bytes.len(), 0);
-        for (start, length) in unsynced.drain(..) {
-            let end = (start + length).min(bytes.len());
-            if start < end {
-                synced[start..end].copy_from_slice(&bytes[start..end]);
-            }
+        if failed {
+            content.forsake()
+        } else {
+            content.write_back()
         }
-        Ok(())
+        refuse(failed)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -267,6 +353,7 @@ impl File for MemoryFile {
             return Err(io::ErrorKind::StorageFull.into());
         }
         content.bytes.resize(length, 0);
+        content.forsaken.retain(|page| page * PAGE < length);
         if length < before {
             // What was cut off reads as zeros when the file grows again, and not as what `synced` still holds of it.
             content.unsynced.push((length, before - length));

@@ -41,6 +41,11 @@ pub(crate) fn prepared_name(number: u64) -> String {
     format!("spare-for-{number:08}")
 }
 
+/// The name under which a segment is written again. A copy that a crash left behind is a spare.
+pub(crate) fn copy_name(number: u64) -> String {
+    format!("spare-copy-of-{number:08}")
+}
+
 pub(crate) fn is_spare(name: &str) -> bool {
     name.starts_with("spare-")
 }

@@ -16,7 +16,11 @@ fn payload(number: u32, length: usize) -> Bytes {
 }
 
 fn open(disk: &MemoryDisk) -> Result<(Log, Vec<Bytes>), LogError> {
-    let (log, recovered) = Log::open(Arc::new(disk.clone()), OPTIONS)?;
+    open_with(disk, OPTIONS)
+}
+
+fn open_with(disk: &MemoryDisk, options: Options) -> Result<(Log, Vec<Bytes>), LogError> {
+    let (log, recovered) = Log::open(Arc::new(disk.clone()), options)?;
     Ok((log, recovered.records.into_iter().map(|(_, _, payload)| payload).collect()))
 }
 
@@ -96,6 +100,108 @@ fn the_power_may_fail_between_any_two_writes_and_syncs() {
             disk.crash(|| dice.roll(2) == 0);
         }
     }
+}
+
+/// Segments of several pages: a page that is written to again is written whole.
+const PAGES: Options = Options { segment_bytes: 32 << 10, existed: false };
+
+/// Linux marks the pages of a failed sync clean: a process that comes next reads them, and no sync writes them.
+fn a_sync_fails_and_later_the_power(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut dice = Dice(seed);
+        let disk = MemoryDisk::new();
+        let (mut appended, mut synced) = (Vec::new(), 0);
+        for life in 0..8 {
+            let context = format!("seed {seed}, life {life}");
+            if dice.roll(4) == 0 {
+                disk.fail_next_sync(); // Recovery may fail as well.
+            }
+            match open_with(&disk, PAGES) {
+                Ok((mut log, found)) => {
+                    assert!(found.len() >= synced, "{context}: {} of {synced} survived", found.len());
+                    assert_eq!(found[..], appended[..found.len()], "{context}");
+                    appended.truncate(found.len());
+                    // The machines act on what recovery gives them.
+                    synced = found.len();
+                    let batches = dice.roll(12);
+                    let mut step = |batch| -> Result<(), LogError> {
+                        if batch == batches {
+                            disk.fail_next_sync();
+                        }
+                        for _ in 0..=dice.roll(4) {
+                            let record = payload(appended.len() as u32, dice.roll(3000) as usize);
+                            log.append(key(0), record.clone());
+                            appended.push(record);
+                        }
+                        log.write()?;
+                        log.sync()?;
+                        synced = appended.len();
+                        Ok(())
+                    };
+                    assert!((0..=batches).any(|batch| step(batch).is_err()), "{context}");
+                }
+                Err(LogError::Disk { .. }) => {}
+                Err(error) => panic!("{context}: {error}"),
+            }
+            disk.take_failed_sync();
+            if dice.roll(2) == 0 {
+                disk.crash(|| dice.roll(2) == 0);
+            } else {
+                disk.end_process();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_sync_left_in_the_page_cache_is_rewritten_before_it_is_relied_on() {
+    a_sync_fails_and_later_the_power(0..100);
+}
+
+#[test]
+fn without_rewriting_it_acknowledged_records_are_lost() {
+    let planted = std::thread::spawn(|| {
+        plant(Some(Rule::TailNotRewritten), true);
+        a_sync_fails_and_later_the_power(0..100);
+    });
+    assert!(planted.join().is_err(), "it is noticed");
+}
+
+#[test]
+fn a_tail_is_rewritten_on_a_full_disk_too() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open_with(&disk, PAGES).unwrap();
+    log.append(key(0), payload(1, 9_000));
+    log.write().unwrap();
+    disk.fail_next_sync();
+    assert!(log.sync().is_err());
+    disk.end_process();
+    disk.set_full(true);
+    assert_eq!(open_with(&disk, PAGES).unwrap().1, [payload(1, 9_000)]);
+    disk.crash(|| false);
+    disk.set_full(false);
+    assert_eq!(open_with(&disk, PAGES).unwrap().1, [payload(1, 9_000)]);
+    assert!(!disk.list().unwrap().iter().any(|name| name.contains("copy")), "{:?}", disk.list());
+}
+
+#[test]
+fn a_seal_that_a_failed_sync_left_in_the_page_cache_is_written_again() {
+    let found = || {
+        let (disk, _) = small_log(false);
+        let (log, _) = open(&disk).unwrap();
+        disk.fail_sync_after(1); // The first makes the records durable, the second the seal.
+        assert!(log.close().is_err());
+        disk.end_process();
+        drop(open(&disk).unwrap());
+        disk.crash(|| false);
+        open(&disk).map(|(_, found)| found.len()).map_err(|error| error.to_string())
+    };
+    assert_eq!(found(), Ok(40));
+    let planted = std::thread::spawn(move || {
+        plant(Some(Rule::TailNotRewritten), true);
+        found()
+    });
+    assert!(planted.join().unwrap().unwrap_err().contains("does not check"));
 }
 
 /// A log of a few segments, with one record in each synced batch.

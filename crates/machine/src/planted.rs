@@ -95,6 +95,8 @@ pub enum Rule {
     StoreChecksum,
     /// A record that was torn by a crash is taken for whole.
     TornTail,
+    /// Recovery of the log relies on what a failed sync has left in the page cache alone.
+    TailNotRewritten,
     /// A store that was emptied is gone on with.
     GapUnnoticed,
     /// A log that was emptied is gone on with.
@@ -184,7 +186,7 @@ pub enum Rule {
 impl Rule {
     /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `DecidesInAnyTerm`, `EndedUnknown`, `ReadVoteNotRenewed`, `FencedServes` and
     /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`).
-    pub const ALL: [Rule; 39] = [
+    pub const ALL: [Rule; 40] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -221,6 +223,7 @@ impl Rule {
         Rule::LogChecksum,
         Rule::StoreChecksum,
         Rule::TornTail,
+        Rule::TailNotRewritten,
         Rule::GapUnnoticed,
         Rule::EmptiedLogUnnoticed,
         Rule::DisksNotRemembered,
