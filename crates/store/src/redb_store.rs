@@ -4,7 +4,11 @@
 //! 1. `apply` is one engine transaction without sync: readers see all of a batch or none, and a crash keeps all of it or none.
 //! 2. `checkpoint` is a commit in two phases, with the allocator's state: what it made durable needs no scan after a crash, and nothing
 //!    that a later crash tears belongs to it (see [`crate::blocks`]).
-//! 3. The engine is asked to write only while there is room for what it may have buffered, because it takes no write any more
+//! 3. What a store holds when it is opened is durable then, although after a failed sync the page cache
+//!    may show what the disk lacks. The header names a state only after a sync has covered all its
+//!    pages and checksums; that state's pages are not overwritten; and opening writes the header again
+//!    and syncs it before it writes anything else. After a failed sync this life writes nothing more.
+//! 4. The engine is asked to write only while there is room for what it may have buffered, because it takes no write any more
 //!    once one has failed. So a full disk is an error of this batch, reads go on, and so do writes when there is room.
 
 use crate::blocks::{self, Blocks, Unopened};

@@ -91,6 +91,55 @@ fn the_power_may_fail_at_any_time_and_leaves_a_checkpoint() {
     }
 }
 
+/// The page cache keeps what a failed sync did not bring to the disk, until the power fails. What a store holds when it is opened has
+/// to be durable then: the log is let go up to there.
+///
+/// The engine commits in two phases: its header names a state only after a sync that covers the whole state. And the first thing that it
+/// does with a file is to write the header again and to sync it.
+#[test]
+fn what_is_found_after_a_failed_sync_is_durable() {
+    let (mut failed, mut found_more) = (0, 0);
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let disk = MemoryDisk::new();
+        let (mut durable, mut asked) = (0, 0);
+        for life in 0..8 {
+            let context = format!("seed {seed}, life {life}");
+            disk.fail_sync_after(dice.roll(30));
+            match RedbStore::open(&disk, SMALL_CACHE) {
+                Ok(store) => {
+                    let found = complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
+                    assert!(found == durable || found == asked, "{context}: {found}, neither {durable} nor {asked}");
+                    found_more += u32::from(found > durable);
+                    (durable, asked) = (found, found);
+                    let mut run = || {
+                        for step in found + 1..found + dice.roll(60) {
+                            store.apply(batch(step))?;
+                            asked = step; // An orderly end makes it durable, too.
+                            if dice.roll(3) == 0 {
+                                store.checkpoint()?;
+                                durable = step;
+                            }
+                        }
+                        Ok::<(), StoreError>(())
+                    };
+                    let ran = run();
+                    if ran.is_err() || dice.roll(3) > 0 {
+                        disk.end_process();
+                    }
+                }
+                Err(StoreError::Disk { .. }) => disk.end_process(),
+                Err(error) => panic!("{context}: {error}"),
+            }
+            failed += u32::from(disk.take_failed_sync());
+            if dice.roll(3) == 0 {
+                disk.crash(|| dice.roll(2) == 0);
+            }
+        }
+    }
+    assert!(failed > 100 && found_more > 10, "{failed} syncs failed, after which {found_more} times more was found");
+}
+
 #[test]
 fn what_was_applied_and_not_synced_is_there_after_an_orderly_end() {
     let disk = MemoryDisk::new();
