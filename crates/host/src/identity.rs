@@ -4,13 +4,13 @@
 //! count is on disk before a life begins, so that a message for an earlier life is recognised. The file `lock` is held while a process uses the
 //! folder. A folder of another cluster, of a newer format, or in use is refused by name, and so is one with a flipped byte.
 
-use crate::kept;
+use crate::{kept, private};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{Acquaintances, DiskId, Greeting, Member, Members, MembersError, Stranger};
 use minicbor::{Decode, Encode};
 use parking_lot::Mutex;
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -199,7 +199,7 @@ impl Identity {
 
     /// Opens a folder, or makes it this node's, and counts one more life.
     pub fn open(folder: &Path, node: NodeId, members: &Members) -> Result<Self, OpenError> {
-        fs::create_dir_all(folder).map_err(|error| OpenError::File { path: folder.into(), error })?;
+        private::create_folder(folder).map_err(|error| OpenError::File { path: folder.into(), error })?;
         let lock = lock(folder)?;
         let path = folder.join("identity");
         let of_file = |error| OpenError::File { path: path.clone(), error };
@@ -291,7 +291,7 @@ impl Identity {
 
 fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join("lock");
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = private::open(&path);
     let file = file.map_err(|error| OpenError::File { path: path.clone(), error })?;
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -4,6 +4,7 @@
 //!   header  crc:u32 of the body  body
 //! ```
 
+use crate::private;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::path::Path;
 /// Replaces a file of a folder; when this comes back, it is durable.
 pub fn write(folder: &Path, name: &str, header: &[u8], body: &[u8]) -> io::Result<()> {
     let fresh = folder.join(format!("{name}.new"));
-    let mut file = File::create(&fresh)?;
+    let mut file = private::create(&fresh)?;
     file.write_all(&[header, &crc32fast::hash(body).to_le_bytes(), body].concat())?;
     file.sync_all()?;
     fs::rename(&fresh, folder.join(name))?;

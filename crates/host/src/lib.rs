@@ -25,6 +25,7 @@ pub mod oracle;
 pub mod outlet;
 pub mod peers;
 pub mod plumbing;
+mod private;
 pub mod qwstore;
 pub mod readers;
 pub mod rendezvous;

@@ -14,6 +14,7 @@ use meridian_placement::Member;
 use meridian_txn::{Begin, Mode, Outcome};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,11 +86,27 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
     drop(others);
     let others: Vec<Arc<Node>> = (2..=3).map(|node| open(node, &members, folder.path(), None).unwrap()).collect();
     put(&others[1], "k");
-    #[cfg(unix)]
-    for file in ["1/certificates/ca.key", "1/certificates/token", "2/certificates/node.key"] {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::metadata(folder.path().join(file)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o077, 0, "{file}");
+    let mut kept = Vec::new();
+    only_its_owner_may_read(folder.path(), folder.path(), &mut kept);
+    for file in ["1/identity", "1/lock", "1/certificates/ca.key", "1/certificates/token", "2/certificates/node.key"] {
+        assert!(kept.contains(&file.to_owned()), "{file} is missing among {kept:?}");
+    }
+    for file in ["3/log/log-0000000", "3/log/lock", "3/store/store.redb"] {
+        assert!(kept.iter().any(|kept| kept.starts_with(file)), "{file} is missing among {kept:?}");
+    }
+}
+
+/// Checks the modes of everything in a folder, and notes its path below the root.
+fn only_its_owner_may_read(root: &Path, folder: &Path, kept: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(found) = std::fs::metadata(&path) else { continue }; // A spare that has become a segment meanwhile.
+        let expected = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(found.permissions().mode() & 0o777, expected, "{}", path.display());
+        kept.push(path.strip_prefix(root).unwrap().display().to_string());
+        if found.is_dir() {
+            only_its_owner_may_read(root, &path, kept);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use meridian_placement::Member;
 use meridian_sql::Engine;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
@@ -184,7 +185,8 @@ fn members(folder: &Path) -> Result<Vec<Member>, String> {
             let listeners = listeners.map_err(|error| format!("cannot find a free port: {error}"))?;
             let address = |listener: &TcpListener| listener.local_addr().map(|address| address.to_string());
             let addresses: Vec<String> = listeners.iter().map(address).collect::<Result<_, _>>().map_err(wrong)?;
-            fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
             fs::write(&file, addresses.join("\n")).map_err(wrong)?;
             addresses
         }
