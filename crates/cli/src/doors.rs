@@ -74,6 +74,17 @@ impl Doors {
         Ok(Doors { sql, http, stop, tasks })
     }
 
+    /// Comes back, with the reason, once a port is not served any more although it is open.
+    pub async fn failed(&mut self) -> String {
+        match self.tasks.join_next().await {
+            None => std::future::pending().await,
+            Some(Err(error)) if error.is_panic() => {
+                "the task of a port panicked, which is a bug in Meridian: start the node again".to_owned()
+            }
+            Some(_) => "a port of this node failed, the log tells why: start the node again".to_owned(),
+        }
+    }
+
     /// Closes them at once, as a crash would: no session hears anything more.
     pub async fn kill(mut self) {
         self.tasks.shutdown().await;

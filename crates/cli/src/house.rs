@@ -350,6 +350,10 @@ impl meridian_pg::Databases for House {
     fn names(&self) -> Vec<String> {
         self.list()
     }
+
+    fn ended(&self) -> Option<String> {
+        self.node.halted()
+    }
 }
 
 #[cfg(test)]

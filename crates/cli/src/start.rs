@@ -6,6 +6,7 @@ use meridian::house::House;
 use meridian_clock::Drift;
 use meridian_host::clock::ClockBound;
 use meridian_host::node;
+use meridian_host::panics::OnPanic;
 use meridian_host::rounds::Utc;
 use meridian_host::sources::Reference;
 use meridian_host::trust::{Token, Trust};
@@ -194,7 +195,7 @@ async fn serve(options: Options) -> Result<(), String> {
     node.trust = trust;
     let addresses: Vec<String> = node.members.iter().map(|member| member.address.clone()).collect();
     let house = Arc::new(House::open_with(node, query_memory_bytes)?);
-    let doors = Doors::open(house.clone(), sql, http).await?;
+    let mut doors = Doors::open(house.clone(), sql, http).await?;
     say!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
     say!("  sql    postgresql://root@{}/meridian", doors.sql);
     say!("  http   http://{}/health  /metrics", doors.http);
@@ -211,6 +212,7 @@ async fn serve(options: Options) -> Result<(), String> {
     let (why, refused) = tokio::select! {
         signal = stop.wait() => (signal, None),
         stranger = house.is_a_stranger() => ("Not admitted to the cluster", Some(stranger)),
+        failed = doors.failed() => ("A port is not served any more", Some(failed)),
     };
     say!("{why}: finishing what is under way …");
     doors.close().await;
@@ -298,7 +300,7 @@ fn node(
                 "--cluster-time is what several nodes tell each other: name them with --join, or leave it out".into()
             );
         }
-        return Ok(node::Options::alone().at(data));
+        return Ok(node::Options { on_panic: OnPanic::Exit, ..node::Options::alone().at(data) });
     }
     let listen = listen.ok_or("--join needs --listen: which of the members is this node?")?;
     let mut sorted = join.to_vec();
@@ -331,7 +333,8 @@ fn node(
         address: address.to_string(),
     };
     let members = sorted.iter().enumerate().map(member).collect();
-    Ok(node::Options { node: number(own), members, clock, utc, ..node::Options::alone().at(data) })
+    let on_panic = OnPanic::Exit;
+    Ok(node::Options { node: number(own), members, clock, utc, on_panic, ..node::Options::alone().at(data) })
 }
 
 /// An eighth of the machine's memory, within reason.

@@ -7,6 +7,7 @@
 
 use futures::executor::block_on;
 use meridian_host::node::{Node, Options};
+use meridian_host::panics::OnPanic;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
@@ -33,9 +34,10 @@ fn main() {
             other => panic!("{other} is not known"),
         }
     }
-    let mut options = Options { data, ..Options::alone() };
+    let mut options = Options { data, on_panic: OnPanic::Exit, ..Options::alone() };
     if members.len() > 1 {
-        options = Options { node: NodeId(node), members, data: options.data, ..Options::loopback() };
+        options =
+            Options { node: NodeId(node), members, data: options.data, on_panic: OnPanic::Exit, ..Options::loopback() };
     }
     options.log_segment_bytes = 1 << 20;
     let node = match Node::open(options) {

@@ -204,7 +204,7 @@ impl Directory {
             }
         }
         let of_thread = Arc::downgrade(&directory);
-        let thread = std::thread::Builder::new().name("databases".into()).spawn(move || {
+        let thread = directory.here.plumbing.guard.spawn("databases", move || {
             while let Ok(task) = to_do.recv() {
                 let Some(directory) = of_thread.upgrade() else { return };
                 match task {

@@ -16,6 +16,7 @@
 //!
 //! A node that keeps nothing has no log thread: what it persists is durable at once, for as long as the process lives.
 
+use crate::panics::PanicGuard;
 use bytes::Bytes;
 use meridian_log::{Log, LogError, Lsn, MachineKey};
 use meridian_machine::Position;
@@ -89,10 +90,10 @@ pub struct Journal {
 
 impl Journal {
     /// Starts the log thread.
-    pub fn start(log: Log) -> std::io::Result<Self> {
+    pub fn start(log: Log, guard: &Arc<PanicGuard>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("log".into()).spawn(move || of_thread.run(log))?;
+        let thread = guard.spawn("log", move || of_thread.run(log))?;
         Ok(Journal { shared, thread: Mutex::new(Some(thread)), keeps: true })
     }
 
@@ -345,7 +346,8 @@ mod tests {
     #[test]
     fn what_was_told_durable_is_there_after_a_crash_and_positions_come_in_order() {
         let disk = MemoryDisk::new();
-        let journal = Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0).unwrap();
+        let journal =
+            Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0, &PanicGuard::of_test()).unwrap();
         let (who, heard) = told();
         for position in 1..=1000u64 {
             journal.persist(KEY, || position.to_be_bytes().to_vec(), Position(position), Arc::clone(&who));
@@ -367,7 +369,8 @@ mod tests {
     #[test]
     fn a_full_disk_holds_writes_back_until_there_is_room() {
         let disk = MemoryDisk::new();
-        let journal = Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0).unwrap();
+        let journal =
+            Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0, &PanicGuard::of_test()).unwrap();
         let (who, heard) = told();
         disk.set_full(true);
         for position in 1..=20u64 {
@@ -391,7 +394,8 @@ mod tests {
 
     #[test]
     fn a_checkpoint_frees_the_segments_before_it() {
-        let journal = Journal::start(Log::open(Arc::new(MemoryDisk::new()), SMALL).unwrap().0).unwrap();
+        let journal =
+            Journal::start(Log::open(Arc::new(MemoryDisk::new()), SMALL).unwrap().0, &PanicGuard::of_test()).unwrap();
         let (who, heard) = told();
         for position in 1..=50u64 {
             journal.persist(KEY, || vec![7; 16 << 10], Position(position), Arc::clone(&who));

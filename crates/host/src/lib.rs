@@ -23,6 +23,7 @@ pub mod member;
 pub mod node;
 pub mod oracle;
 pub mod outlet;
+pub mod panics;
 pub mod peers;
 pub mod plumbing;
 mod private;

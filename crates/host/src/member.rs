@@ -14,6 +14,7 @@
 //! A node that is alone is a group of one: the same machine, which hears from nobody.
 
 use crate::outlet::Outlet;
+use crate::panics::{MachineName, PanicGuard};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::resident::{Input, Resident, World};
@@ -25,7 +26,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
-use meridian_replication::group::{Config, Index, Membership, Record, Restored, Roster, Term};
+use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::{Extent, Left, Space};
 use meridian_systems::envelope::Kind;
 use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
@@ -278,7 +279,7 @@ impl MemberHome {
                 }
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("split".into()).spawn(settle) {
+        if let Err(error) = self.outlet.plumbing().guard.spawn("split", settle) {
             tracing::warn!(%error, "a split waits for the settler"); // It comes by.
         }
     }
@@ -436,5 +437,34 @@ impl World<Replica> for MemberHome {
 
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
         self.outlet.wake_at(at, who);
+    }
+
+    fn guard(&self) -> &PanicGuard {
+        self.outlet.guard()
+    }
+
+    fn machine(&self) -> MachineName {
+        self.outlet.machine("spanner")
+    }
+
+    fn kind(message: &Message) -> &'static str {
+        use group::Message as Said;
+        match message {
+            Message::Group(Said::PreVote { .. }) => "group: pre-vote",
+            Message::Group(Said::PreVoteReply { .. }) => "group: pre-vote reply",
+            Message::Group(Said::Vote { .. }) => "group: vote",
+            Message::Group(Said::VoteReply { .. }) => "group: vote reply",
+            Message::Group(Said::Append { .. }) => "group: append",
+            Message::Group(Said::Appended { .. }) => "group: appended",
+            Message::Group(Said::Refused { .. }) => "group: refused",
+            Message::Group(Said::TakeOver { .. }) => "group: take over",
+            Message::Group(Said::Removed { .. }) => "group: removed",
+            Message::Group(Said::Quiesce { .. }) => "group: quiesce",
+            Message::Ask(_) => "request",
+            Message::Answer(_) => "answer",
+            Message::Shown(_) => "shown",
+            Message::Between(_) => "two-phase commit",
+            Message::Leads(_) => "leads",
+        }
     }
 }

@@ -8,6 +8,7 @@
 //!   folder/oracle     how far its oracle may have answered, if anybody asked it
 //!   folder/log/       the one log of all machines
 //!   folder/store/     the engine
+//!   folder/panic-7.txt     why the node's seventh life ended, if its own code panicked
 //! ```
 //!
 //! Opening reads the log, brings the machines of every database back from it, and starts the threads: timers, log, settler, links.
@@ -21,6 +22,7 @@ use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
 use crate::member::{MemberShard, Patience};
 use crate::oracle::{self, Service};
+use crate::panics::{OnPanic, PanicGuard};
 use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::{CommitWait, Plumbing};
 use crate::readers::Readers;
@@ -83,6 +85,8 @@ pub struct Options {
     pub patience: Patience,
     /// When replicas without a leader forget what is over.
     pub forgetting: Forgetting,
+    /// What ends when the node's own code panics.
+    pub on_panic: OnPanic,
 }
 
 impl Options {
@@ -102,6 +106,7 @@ impl Options {
             settle: SettleOptions::default(),
             patience: Patience::default(),
             forgetting: Forgetting::default(),
+            on_panic: OnPanic::default(),
         }
     }
 
@@ -342,17 +347,18 @@ impl Node {
         }
         let listener = listen(&options, &members)?;
         let thread = |error| OpenError::File { path: "a thread".into(), error };
-        let (identity, store, journal, records) = restore(&options, &members)?;
+        let (identity, guard, store, journal, records) = restore(&options, &members)?;
         let addresses: BTreeMap<NodeId, String> = (members.iter().filter(|member| member.node != options.node))
             .map(|member| (member.node, member.address.clone()))
             .collect();
         let certificates = certificates::open(&options.trust, options.data.as_deref(), options.node, &addresses)?;
         let plumbing = Arc::new(Plumbing {
             clock: Arc::new(Clock::new(options.clock).drifting(options.drift)),
-            timers: Timers::start().map_err(thread)?,
+            timers: Timers::start(&guard).map_err(thread)?,
             journal,
-            readers: Readers::start().map_err(thread)?,
+            readers: Readers::start(&guard).map_err(thread)?,
             store,
+            guard: Arc::clone(&guard),
             commit_wait: CommitWait::default(),
         });
         let (peers, transfers) = (Arc::default(), Arc::default());
@@ -371,7 +377,8 @@ impl Node {
         };
         let of_oracle = |error| OpenError::File { path: "the oracle's ceiling".into(), error };
         let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
-        let oracle = Service::begin(options.node, folder, clock, Arc::clone(&peers)).map_err(of_oracle)?;
+        let oracle =
+            Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard)).map_err(of_oracle)?;
         let here = Here {
             me: options.node,
             incarnation: identity.incarnation,
@@ -409,6 +416,8 @@ impl Node {
             closed: AtomicBool::new(false),
             _sweeper: sweeper,
         });
+        let of_guard = Arc::downgrade(&node);
+        guard.close_by(move || of_guard.upgrade().iter().for_each(|node| node.kill()));
         match listener {
             Some(listener) => node.meet(addresses, listener).map_err(thread)?,
             None => node.serve()?,
@@ -422,6 +431,7 @@ impl Node {
             identity: Arc::clone(&self.identity),
             certificates: self.certificates.clone(),
             others,
+            guard: Arc::clone(&self.plumbing.guard),
             queue_bytes: 64 << 20,
             frame_bytes: 64 << 20,
         };
@@ -430,7 +440,7 @@ impl Node {
         let find: Find = Arc::new(move |key: MachineKey| {
             of_transfers.upgrade()?.member(DatabaseId(key.database), ShardId(key.shard))
         });
-        let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers))?);
+        let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers), &self.plumbing.guard)?);
         let transfers = Arc::clone(&self.transfers);
         let rounds = self.rounds.clone();
         let (me, incarnation, oracle) = (self.options.node, self.identity.incarnation, Arc::clone(&self.oracle));
@@ -438,7 +448,7 @@ impl Node {
         let clock = Arc::clone(&self.plumbing.clock);
         let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
         if let Some(rounds) = &self.rounds {
-            *self.asking.lock() = Some(rounds.start()?);
+            *self.asking.lock() = Some(rounds.start(&self.plumbing.guard)?);
         }
         Ok(())
     }
@@ -449,6 +459,9 @@ impl Node {
         let end = Instant::now() + BEGIN_PATIENCE;
         let wait = || {
             while !self.directory.members().iter().all(|member| member.world().readable().leads) {
+                if let Some(why) = self.halted() {
+                    return Err(OpenError::Options(why));
+                }
                 if Instant::now() >= end {
                     return Err(late());
                 }
@@ -627,6 +640,21 @@ impl Node {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    #[cfg(test)]
+    pub(crate) fn plumbing(&self) -> &Plumbing {
+        &self.plumbing
+    }
+
+    /// Why the node does nothing any more, if its own code has panicked: see [`OnPanic::Halt`].
+    pub fn halted(&self) -> Option<String> {
+        self.plumbing.guard.why()
+    }
+
     /// Ends the node: leadership is handed over, commits in flight finish, nothing begins any more.
     pub fn shutdown(&self) {
         if self.peers.get().is_some_and(|peers| !peers.connected().is_empty()) && !self.closed.load(Ordering::Acquire) {
@@ -712,17 +740,22 @@ fn of_replica(row: &DatabaseRow, replicas: &[NodeId], replica: &dyn Settles) -> 
     }
 }
 
-/// What a folder holds: who the node is, its engine, its log, and the records in it.
-type Restored = (Arc<Identity>, Arc<dyn Store>, Journal, Records);
+/// What a folder holds: who the node is, what ends this life of it, its engine, its log, and the records in it.
+type Restored = (Arc<Identity>, Arc<PanicGuard>, Arc<dyn Store>, Journal, Records);
 
 fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> {
+    let guard = |identity: &Identity| {
+        PanicGuard::new(options.node, identity.incarnation, options.data.clone(), options.on_panic)
+    };
     let Some(folder) = &options.data else {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let identity =
             Identity::in_memory(options.node, members).map_err(|error| OpenError::Options(error.to_string()))?;
-        return Ok((Arc::new(identity), store, Journal::in_memory(), BTreeMap::new()));
+        let guard = guard(&identity);
+        return Ok((Arc::new(identity), guard, store, Journal::in_memory(), BTreeMap::new()));
     };
     let identity = Identity::open(folder, options.node, members)?;
+    let guard = guard(&identity);
     let path = folder.join("store");
     let store = RedbStore::open(&disk(&path)?, options.cache_bytes).map_err(|error| of_store(&path, error))?;
     let path = folder.join("log");
@@ -733,8 +766,8 @@ fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> 
     for (key, _, bytes) in recovered.records {
         records.entry(key).or_default().push(bytes);
     }
-    let journal = Journal::start(log).map_err(|error| OpenError::File { path: "a thread".into(), error })?;
-    Ok((Arc::new(identity), Arc::new(store), journal, records))
+    let journal = Journal::start(log, &guard).map_err(|error| OpenError::File { path: "a thread".into(), error })?;
+    Ok((Arc::new(identity), guard, Arc::new(store), journal, records))
 }
 
 /// One of several nodes listens for the others; a node that is alone does not.

@@ -11,6 +11,7 @@
 
 use crate::clock::{Clock, boot_ns};
 use crate::kept;
+use crate::panics::PanicGuard;
 use crate::peers::Peers;
 use crate::rendezvous::{Answer, Answerer, rendezvous};
 use meridian_clock::authority::{Authority, Stamps};
@@ -77,6 +78,7 @@ pub struct Service {
     next: AtomicU64,
     clock: Arc<Clock>,
     peers: Arc<OnceLock<Arc<Peers>>>,
+    guard: Arc<PanicGuard>,
     folder: Option<PathBuf>,
     keeper: Mutex<Keeper>,
     changed: Condvar,
@@ -102,6 +104,7 @@ impl Service {
         folder: Option<PathBuf>,
         clock: Arc<Clock>,
         peers: Arc<OnceLock<Arc<Peers>>>,
+        guard: Arc<PanicGuard>,
     ) -> io::Result<Arc<Service>> {
         let floor = folder.as_ref().map_or(Ok(0), |folder| read(folder))?;
         let server = Server {
@@ -117,6 +120,7 @@ impl Service {
             next: AtomicU64::new(1),
             clock,
             peers,
+            guard,
             folder,
             keeper: Mutex::default(),
             changed: Condvar::new(),
@@ -183,7 +187,7 @@ impl Service {
             return;
         }
         let this = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("oracle".into()).spawn(move || {
+        let thread = self.guard.spawn("oracle", move || {
             loop {
                 this.reserve();
                 let now = boot_ns();
@@ -412,8 +416,14 @@ mod tests {
         let clock = Arc::new(Clock::new(crate::clock::ClockBound::LOOPBACK));
         let mut last = (0, Timestamp::ZERO);
         for _ in 0..3 {
-            let service =
-                Service::begin(NodeId(1), Some(folder.path().into()), Arc::clone(&clock), Arc::default()).unwrap();
+            let service = Service::begin(
+                NodeId(1),
+                Some(folder.path().into()),
+                Arc::clone(&clock),
+                Arc::default(),
+                PanicGuard::of_test(),
+            )
+            .unwrap();
             let end = std::time::Instant::now() + Duration::from_secs(20);
             // Asked of itself; the first answer has to wait for the disk. A life that is over so soon leaves a ceiling that lies ahead.
             let stamps = loop {

@@ -8,6 +8,7 @@
 //! What a batch of steps says leaves at its end: to wake a link or the log costs more than a step.
 
 use crate::journal::Durable;
+use crate::panics::{MachineName, PanicGuard};
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::timers::Wake;
@@ -62,6 +63,18 @@ impl Outlet {
         &self.plumbing
     }
 
+    /// Ends the node when its own code panics.
+    pub fn guard(&self) -> &PanicGuard {
+        &self.plumbing.guard
+    }
+
+    /// The machine, as reports name it.
+    pub fn machine(&self, protocol: &'static str) -> MachineName {
+        let (me, incarnation) = self.here;
+        let address = Address { incarnation, ..Address::replica(me, DatabaseId(self.key.database), self.shard()) };
+        MachineName { protocol, address }
+    }
+
     /// The time now.
     pub fn now(&self) -> Reading {
         self.plumbing.clock.now()
@@ -69,7 +82,7 @@ impl Outlet {
 
     /// Sends a message to a machine of another node, before the deadline if there is one.
     pub fn send<M: Encode<()>>(&self, deadline: Option<u64>, to: Address, message: &M) {
-        let Some(peers) = self.peers.get() else { return };
+        let Some(peers) = self.peers.get().filter(|_| !self.guard().is_halted()) else { return };
         let (me, incarnation) = self.here;
         let database = DatabaseId(self.key.database);
         let from = Address { incarnation, ..Address::replica(me, database, self.shard()) };
@@ -89,7 +102,7 @@ impl Outlet {
 
     /// Keeps a record for a machine that is still there.
     pub fn persist<R: Encode<()>>(&self, position: Position, record: R, who: Option<Arc<impl Durable + 'static>>) {
-        if let Some(who) = who {
+        if let Some(who) = who.filter(|_| !self.guard().is_halted()) {
             self.plumbing.journal.persist(self.key, || envelope::write(self.kind, &vec![record]), position, who);
         }
     }

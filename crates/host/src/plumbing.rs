@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::journal::Journal;
+use crate::panics::PanicGuard;
 use crate::readers::Readers;
 use crate::timers::Timers;
 use meridian_mvcc::Store;
@@ -21,6 +22,8 @@ pub struct Plumbing {
     pub readers: Readers,
     /// The engine.
     pub store: Arc<dyn Store>,
+    /// Ends the node when its own code panics.
+    pub guard: Arc<PanicGuard>,
     /// What clocks cost the transactions of this node.
     pub commit_wait: CommitWait,
 }

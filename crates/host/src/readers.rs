@@ -1,5 +1,6 @@
 //! Threads that read for sessions of other nodes, so that no machine is held up by a large range.
 
+use crate::panics::PanicGuard;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ impl Readers {
     const THREADS: usize = 2;
 
     /// Starts the threads.
-    pub fn start() -> std::io::Result<Self> {
+    pub fn start(guard: &Arc<PanicGuard>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let mut threads = Vec::new();
         for _ in 0..Self::THREADS {
             let shared = Arc::clone(&shared);
-            threads.push(std::thread::Builder::new().name("read".into()).spawn(move || shared.run())?);
+            threads.push(guard.spawn("read", move || shared.run())?);
         }
         Ok(Readers { shared, threads: Mutex::new(threads) })
     }

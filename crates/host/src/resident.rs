@@ -11,14 +11,18 @@
 //! 2. The reading of a batch is sampled after its last input was taken.
 //! 3. No lock that anybody else waits for is held while effects are performed: a machine may be sent to from within its own step.
 //! 4. A stopped machine takes no step any more; what comes for it is dropped.
+//! 5. A machine that panics in a step, or in what its step asks for, ends its node ([`crate::panics`]),
+//!    on whichever thread it was stepped.
 
 use crate::journal::Durable;
 use crate::mailbox::{Mailbox, Step};
+use crate::panics::{LastInputs, MachineName, PanicGuard};
 use crate::timers::{Alarms, Wake};
 use meridian_clock::Reading;
 use meridian_machine::{Address, Effect, Machine, Outbox, Position};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -51,6 +55,12 @@ pub trait World<M: Machine>: Send + Sync {
     fn flush(&self);
     /// Wakes the machine when the boot clock reaches `at`.
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>);
+    /// Ends the node when a step panics.
+    fn guard(&self) -> &PanicGuard;
+    /// The machine, as a report names it.
+    fn machine(&self) -> MachineName;
+    /// What kind of message this is, for a report.
+    fn kind(message: &M::Message) -> &'static str;
 }
 
 /// A machine at home.
@@ -67,6 +77,7 @@ struct Core<M: Machine> {
     outbox: Outbox<M>,
     alarms: Alarms<M::Timer>,
     batch: VecDeque<Input<M>>,
+    inputs: LastInputs,
 }
 
 impl<M, W> Resident<M, W>
@@ -82,7 +93,13 @@ where
     pub fn new(machine: M, outbox: Outbox<M>, world: impl FnOnce(&Weak<Self>) -> W) -> Arc<Self> {
         Arc::new_cyclic(|this| Resident {
             mailbox: Mailbox::default(),
-            core: Mutex::new(Core { machine, outbox, alarms: Alarms::default(), batch: VecDeque::new() }),
+            core: Mutex::new(Core {
+                machine,
+                outbox,
+                alarms: Alarms::default(),
+                batch: VecDeque::new(),
+                inputs: LastInputs::default(),
+            }),
             stopped: AtomicBool::new(false),
             world: world(this),
             this: this.clone(),
@@ -91,7 +108,7 @@ where
 
     /// Delivers an input; steps the machine unless somebody does already.
     pub fn post(&self, input: Input<M>) {
-        if self.stopped.load(Ordering::Acquire) {
+        if self.stopped.load(Ordering::Acquire) || self.world.guard().is_halted() {
             return;
         }
         if let Some(step) = self.mailbox.post(input) {
@@ -119,10 +136,18 @@ where
         self.stopped.store(true, Ordering::Release);
     }
 
-    fn run(&self, mut step: Step) {
+    fn run(&self, step: Step) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.step(step))) {
+            self.stop();
+            self.world.guard().machine_panicked(self.world.machine(), &*panic, &self.core.lock().inputs);
+            resume_unwind(panic); // The node halts; the caller is not to go on as if the step had been made.
+        }
+    }
+
+    fn step(&self, mut step: Step) {
         loop {
             let mut core = self.core.lock();
-            let Core { machine, outbox, alarms, batch } = &mut *core;
+            let Core { machine, outbox, alarms, batch, inputs } = &mut *core;
             let Some(next) = self.mailbox.take(step, batch) else { return };
             step = next;
             let mut now = self.world.now();
@@ -132,13 +157,23 @@ where
                     continue;
                 }
                 match input {
-                    Input::Message(from, message) => machine.on_message(now, from, message, outbox),
-                    Input::Durable(through) => machine.on_durable(now, through, outbox),
-                    Input::Call(call) => call(machine, now, outbox),
+                    Input::Message(from, message) => {
+                        inputs.note(now.boot_ns, W::kind(&message), Some(from));
+                        machine.on_message(now, from, message, outbox);
+                    }
+                    Input::Durable(through) => {
+                        inputs.note(now.boot_ns, "records are durable", None);
+                        machine.on_durable(now, through, outbox);
+                    }
+                    Input::Call(call) => {
+                        inputs.note(now.boot_ns, "call", None);
+                        call(machine, now, outbox);
+                    }
                     Input::Wake => {
                         now = self.world.now();
                         alarms.woken(now.boot_ns);
                         while let Some(timer) = alarms.pop_due(now.boot_ns) {
+                            inputs.note(now.boot_ns, "timer", None);
                             machine.on_timer(now, timer, outbox);
                             self.perform(outbox, alarms);
                         }
@@ -240,6 +275,7 @@ mod tests {
 
     struct Home {
         clock: Clock,
+        guard: Arc<PanicGuard>,
         timers: Arc<Timers>,
         done: Mutex<mpsc::Sender<u64>>,
         this: Weak<Resident<Echo, Home>>,
@@ -262,14 +298,25 @@ mod tests {
         fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
             self.timers.wake_at(at, who);
         }
+        fn guard(&self) -> &PanicGuard {
+            &self.guard
+        }
+        fn machine(&self) -> MachineName {
+            MachineName { protocol: "echo", address: Address::replica(NodeId(1), DatabaseId(2), ShardId(3)) }
+        }
+        fn kind(_: &u64) -> &'static str {
+            "number"
+        }
     }
 
     #[test]
     fn a_machine_is_stepped_by_whoever_delivers_and_woken_when_its_time_comes() {
-        let timers = Arc::new(Timers::start().unwrap());
+        let guard = PanicGuard::of_test();
+        let timers = Arc::new(Timers::start(&guard).unwrap());
         let (done, answers) = mpsc::channel();
         let home = |this: &Weak<_>| Home {
             clock: Clock::new(ClockBound::Alone),
+            guard: Arc::clone(&guard),
             timers: Arc::clone(&timers),
             done: Mutex::new(done),
             this: this.clone(),

@@ -6,6 +6,7 @@
 
 use crate::clock::{Clock, boot_ns, system_ns};
 use crate::kept;
+use crate::panics::PanicGuard;
 use crate::peers::Peers;
 use crate::sources::{Reference, Source};
 use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
@@ -266,9 +267,9 @@ impl Rounds {
     }
 
     /// Starts the thread that asks.
-    pub fn start(self: &Arc<Self>) -> io::Result<std::thread::JoinHandle<()>> {
+    pub fn start(self: &Arc<Self>, guard: &Arc<PanicGuard>) -> io::Result<std::thread::JoinHandle<()>> {
         let this = Arc::clone(self);
-        std::thread::Builder::new().name("time".into()).spawn(move || {
+        guard.spawn("time", move || {
             let mut sources: Vec<Box<dyn Source>> = this.sources.iter().map(Reference::open).collect();
             for round in 0.. {
                 this.consult(round, &mut sources);

@@ -93,8 +93,8 @@ impl Settler {
     pub fn start(options: SettleOptions, plumbing: Arc<Plumbing>, shards: Shards) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("settle".into());
-        let thread = thread.spawn(move || run(&of_thread, options, &plumbing, &shards))?;
+        let guard = Arc::clone(&plumbing.guard);
+        let thread = guard.spawn("settle", move || run(&of_thread, options, &plumbing, &shards))?;
         Ok(Settler { shared, thread: Mutex::new(Some(thread)) })
     }
 

@@ -5,6 +5,7 @@
 //! again. The kernel's timer slack of this thread is set to the minimum, which makes a wake late by 10–60 µs instead of 50–110.
 
 use crate::clock::boot_ns;
+use crate::panics::PanicGuard;
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -61,10 +62,10 @@ pub struct Timers {
 
 impl Timers {
     /// Starts the thread.
-    pub fn start() -> std::io::Result<Self> {
+    pub fn start(guard: &Arc<PanicGuard>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("timers".into()).spawn(move || run(&of_thread))?;
+        let thread = guard.spawn("timers", move || run(&of_thread))?;
         Ok(Timers { shared, thread: Mutex::new(Some(thread)) })
     }
 
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn wakes_come_in_order_and_not_early() {
-        let timers = Timers::start().unwrap();
+        let timers = Timers::start(&PanicGuard::of_test()).unwrap();
         let (sender, rings) = mpsc::channel();
         let bell: Arc<dyn Wake> = Arc::new(Bell(Mutex::new(sender)));
         let now = boot_ns();

@@ -17,6 +17,7 @@
 //! 2. A copy is what the shard was at one timestamp; it has no history, and its horizon says so.
 
 use crate::member::MemberShard;
+use crate::panics::PanicGuard;
 use crate::peers::Peers;
 use crate::resident::Input;
 use meridian_log::MachineKey;
@@ -132,7 +133,7 @@ pub struct Transfers {
 
 impl Transfers {
     /// Starts the thread.
-    pub fn start(find: Find, peers: Arc<OnceLock<Arc<Peers>>>) -> std::io::Result<Arc<Self>> {
+    pub fn start(find: Find, peers: Arc<OnceLock<Arc<Peers>>>, guard: &Arc<PanicGuard>) -> std::io::Result<Arc<Self>> {
         let (work, inbox) = mpsc::channel();
         let received = Arc::new(AtomicU64::new(0));
         let courier = Courier {
@@ -143,7 +144,7 @@ impl Transfers {
             next: seed(),
             received: Arc::clone(&received),
         };
-        let thread = std::thread::Builder::new().name("transfer".into()).spawn(move || courier.run(&inbox))?;
+        let thread = guard.spawn("transfer", move || courier.run(&inbox))?;
         Ok(Arc::new(Transfers { received, work: Mutex::new(work), thread: Mutex::new(Some(thread)) }))
     }
 

@@ -24,11 +24,19 @@ pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
         Err(_) => {
             count(&house.counters.panics_total);
             link.answers.drop_unfinished();
-            End::Fatal {
-                code: "XX000",
-                message: "the server failed while it ran this statement".into(),
-                detail: Some("Only this session is affected; its transaction is rolled back.".into()),
-                hint: Some("This is a bug in Meridian. The server's log tells where.".into()),
+            match house.databases.ended() {
+                None => End::Fatal {
+                    code: "XX000",
+                    message: "the server failed while it ran this statement".into(),
+                    detail: Some("Only this session is affected; its transaction is rolled back.".into()),
+                    hint: Some("This is a bug in Meridian. The server's log tells where.".into()),
+                },
+                Some(why) => End::Fatal {
+                    code: "57P02",
+                    message: "the node has ended: its own code failed".into(),
+                    detail: Some(format!("{why} Whether a commit under way has happened is unknown.")),
+                    hint: Some("This is a bug in Meridian. Start the node again.".into()),
+                },
             }
         }
     };

@@ -62,6 +62,10 @@ pub trait Databases: Send + Sync + 'static {
     fn engine<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<Engine>>, String>>;
     /// The names of all databases, for the hint of an error.
     fn names(&self) -> Vec<String>;
+    /// Why what serves the databases has ended, if it has, although this process goes on: then a panic is no single session's.
+    fn ended(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What all connections share.

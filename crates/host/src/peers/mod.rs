@@ -32,6 +32,7 @@ use self::link::{Line, Link, closed};
 use self::unproven::{Complaints, PATIENCE, Timed, Unproven};
 use crate::clock::{Clock, ClockBound};
 use crate::identity::{Identity, NotMet};
+use crate::panics::PanicGuard;
 use crate::trust::{Certificates, certificates, enrolment};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{Greeting, Stranger};
@@ -59,6 +60,8 @@ pub struct PeersOptions {
     pub certificates: Option<Arc<Certificates>>,
     /// Where the others are.
     pub others: BTreeMap<NodeId, String>,
+    /// Ends the node when its own code panics.
+    pub guard: Arc<PanicGuard>,
     /// What one link may hold back.
     pub queue_bytes: usize,
     /// The largest frame.
@@ -120,13 +123,13 @@ impl Peers {
         let mut threads = Vec::new();
         for (node, address) in &peers.options.others {
             let (of_thread, node, address) = (Arc::clone(&peers), *node, address.clone());
-            let thread = std::thread::Builder::new().name(format!("link-{node}"));
-            threads.push(thread.spawn(move || of_thread.keep_connected(node, &address))?);
+            let guard = &peers.options.guard;
+            threads.push(guard.spawn(format!("link-{node}"), move || of_thread.keep_connected(node, &address))?);
         }
         if let Some(listener) = listener {
             let of_thread = Arc::clone(&peers);
-            let thread = std::thread::Builder::new().name("accept".into());
-            threads.push(thread.spawn(move || of_thread.accept(&listener, &receive))?);
+            let guard = &peers.options.guard;
+            threads.push(guard.spawn("accept", move || of_thread.accept(&listener, &receive))?);
         }
         *peers.threads.lock() = threads;
         Ok(peers)
@@ -304,7 +307,7 @@ impl Peers {
                 heard.push(kept);
             }
             let (of_thread, receive) = (Arc::clone(&self), Arc::clone(receive));
-            let thread = std::thread::Builder::new().name("peer".into()).spawn(move || {
+            let thread = self.options.guard.spawn("peer", move || {
                 if let Err(why) = of_thread.hear(&stream, unproven, &*receive)
                     && !of_thread.stopped.load(Ordering::SeqCst)
                 {

@@ -37,6 +37,7 @@ fn start(
         identity: Arc::new(identity),
         certificates: None,
         others: BTreeMap::from([(NodeId(3 - me), other.to_string())]),
+        guard: PanicGuard::of_test(),
         queue_bytes: 64 << 20,
         frame_bytes: 16 << 20,
     };

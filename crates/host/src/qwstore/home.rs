@@ -7,6 +7,7 @@
 use super::Desk;
 use crate::member::CHUNK_BYTES;
 use crate::outlet::Outlet;
+use crate::panics::{MachineName, PanicGuard};
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
 use crate::timers::Wake;
@@ -114,6 +115,23 @@ impl World<Replica> for ReplicaHome {
 
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
         self.outlet.wake_at(at, who);
+    }
+
+    fn guard(&self) -> &PanicGuard {
+        self.outlet.guard()
+    }
+
+    fn machine(&self) -> MachineName {
+        self.outlet.machine("qwstore")
+    }
+
+    fn kind(message: &Message) -> &'static str {
+        match message {
+            Message::Put { .. } => "put",
+            Message::Stored { .. } => "stored",
+            Message::Read { .. } => "read",
+            Message::Found { .. } => "found",
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use super::Desk;
 use crate::member::CHUNK_BYTES;
 use crate::outlet::Outlet;
+use crate::panics::{MachineName, PanicGuard};
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
 use crate::timers::Wake;
@@ -14,7 +15,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::{Config, View};
+use meridian_replication::inconsistent::{self, Config, View};
 use meridian_store::Space;
 use meridian_systems::envelope::Kind;
 use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Page, Replica, Serve, Shard, looked};
@@ -216,6 +217,38 @@ impl World<Replica> for ReplicaHome {
 
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
         self.outlet.wake_at(at, who);
+    }
+
+    fn guard(&self) -> &PanicGuard {
+        self.outlet.guard()
+    }
+
+    fn machine(&self) -> MachineName {
+        self.outlet.machine("tapir")
+    }
+
+    fn kind(message: &Message) -> &'static str {
+        use inconsistent::Message as Said;
+        match message {
+            Message::Operation(Said::Propose { .. }) => "operation: propose",
+            Message::Operation(Said::Reply { .. }) => "operation: reply",
+            Message::Operation(Said::Finalize { .. }) => "operation: finalize",
+            Message::Operation(Said::Confirm { .. }) => "operation: confirm",
+            Message::Operation(Said::Missing { .. }) => "operation: missing",
+            Message::Operation(Said::LeaveView { .. }) => "view: leave",
+            Message::Operation(Said::Change { .. }) => "view: change",
+            Message::Operation(Said::StartView { .. }) => "view: start",
+            Message::Operation(Said::Started { .. }) => "view: started",
+            Message::Operation(Said::Tell { .. }) => "record: tell",
+            Message::Operation(Said::More { .. }) => "record: more",
+            Message::Operation(Said::Renew { .. }) => "renew",
+            Message::Look { .. } => "look",
+            Message::Looked { .. } => "looked",
+            Message::Read { .. } => "read",
+            Message::Found { .. } => "found",
+            Message::Copy { .. } => "copy",
+            Message::TooOld { .. } => "too old",
+        }
     }
 }
 

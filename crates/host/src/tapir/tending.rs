@@ -62,6 +62,7 @@ impl Desk {
             return; // They are under way.
         }
         overdue.truncate(AT_ONCE);
+        let guard = Arc::clone(&self.plumbing().guard);
         let desk = Arc::clone(&self);
         let recover_all = move || {
             let until = crate::clock::boot_ns() + PATIENCE_NS;
@@ -71,7 +72,7 @@ impl Desk {
             tracing::info!(found, of = outcomes.len(), "recovered transactions whose coordinators are gone");
             desk.recipe().tending.recovering.store(false, Ordering::Release);
         };
-        if let Err(error) = std::thread::Builder::new().name("recover".into()).spawn(recover_all) {
+        if let Err(error) = guard.spawn("recover", recover_all) {
             tracing::warn!(%error, "transactions whose coordinators are gone wait");
             self.recipe().tending.recovering.store(false, Ordering::Release);
         }

@@ -3,6 +3,7 @@
 use super::cpu::Cpu;
 use clap::Args;
 use meridian_host::node::{DatabaseError, Node, Options};
+use meridian_host::panics::OnPanic;
 use meridian_machine::NodeId;
 use meridian_placement::Member;
 use meridian_systems::Recipe;
@@ -53,7 +54,8 @@ fn open(node: u32, addresses: &[String], data: Option<PathBuf>) -> Result<Arc<No
         address: address.clone(),
     };
     let members = addresses.iter().enumerate().map(member).collect();
-    let options = Options { node: NodeId(node), members, data, ..Options::loopback() };
+    let on_panic = OnPanic::Exit;
+    let options = Options { node: NodeId(node), members, data, on_panic, ..Options::loopback() };
     Node::open(options).map_err(|error| format!("node {node}: {error}"))
 }
 
