@@ -76,7 +76,7 @@ impl Default for LastInputs {
 }
 
 impl LastInputs {
-    const KEPT: usize = 32;
+    const KEPT: usize = 16;
 
     /// The machine is about to take an input.
     #[inline]
@@ -198,7 +198,8 @@ impl PanicGuard {
             OnPanic::Exit => "the process ends",
             OnPanic::Halt => "the node ends, and sends and acknowledges nothing any more",
         };
-        let first = said.lines().last().unwrap_or_default();
+        // The hook begins with where.
+        let first = said.lines().nth(1).unwrap_or(&said);
         let why = format!("{}: {what} panicked ({first}); {what_ends}.{}", self.node, written.unwrap_or_default());
         tracing::error!(%why, "a node panicked");
         eprintln!("meridian: {why}\n\n{report}");

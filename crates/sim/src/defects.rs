@@ -121,7 +121,8 @@ impl Defect {
                 | Rule::StoreChecksum
                 | Rule::GapUnnoticed
                 | Rule::EmptiedLogUnnoticed
-                | Rule::TornTail,
+                | Rule::TornTail
+                | Rule::TailNotRewritten,
             )
             | Defect::ForgottenTooEarly => Faults { disk: true, process: true, ..none },
             // Who waits in vain is somebody whom nobody tells.

@@ -83,8 +83,9 @@ pub enum Fault {
     SlowDisk { node: usize, sync_ns: u64 },
     /// Nothing can be added.
     FullDisk { node: usize, for_ns: u64 },
-    /// The next sync of the log fails; the node ends.
-    SyncFails { node: usize },
+    /// The next sync of a node's log, or of its store, fails. Its process ends, and the page cache stays. The power may fail so long
+    /// after the fault was drawn.
+    SyncFails { node: usize, store: bool, power_after_ns: Option<u64> },
     /// A disk does not hold what was written to it: a minority of the nodes may suffer that.
     Injury { node: usize, decay: Decay },
     /// Nodes lose power.
@@ -264,7 +265,10 @@ impl Nemesis {
             Kind::Freeze => Fault::Freeze { node: liar, for_ns: short },
             Kind::SlowDisk => Fault::SlowDisk { node, sync_ns: rng.random_range(MS..400 * MS) },
             Kind::FullDisk => Fault::FullDisk { node, for_ns: short },
-            Kind::SyncFails => Fault::SyncFails { node },
+            Kind::SyncFails => {
+                let power_after_ns = rng.random_bool(0.5).then(|| rng.random_range(100 * MS..2_000 * MS));
+                Fault::SyncFails { node, store: rng.random_bool(0.3), power_after_ns }
+            }
             Kind::Injury => {
                 let decays = [Decay::Rot, Decay::Rot, Decay::Misplaced, Decay::Astray, Decay::FileLost];
                 Fault::Injury { node, decay: decays[rng.random_range(0..decays.len())] }

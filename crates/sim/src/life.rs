@@ -29,6 +29,8 @@ pub enum Unfit {
     Damaged(String),
     /// There is no room for what it needs.
     Full,
+    /// Its disks do not do what they are asked for.
+    Refused(String),
     /// Its code is wrong.
     Wrong(String),
 }
@@ -38,7 +40,8 @@ impl From<LogError> for Unfit {
         match error {
             LogError::Damaged { .. } => Unfit::Damaged(error.to_string()),
             LogError::Full { .. } => Unfit::Full,
-            _ => Unfit::Wrong(error.to_string()),
+            LogError::Disk { .. } => Unfit::Refused(error.to_string()),
+            LogError::NewerFormat { .. } => Unfit::Wrong(error.to_string()),
         }
     }
 }
@@ -48,6 +51,7 @@ impl From<StoreError> for Unfit {
         match error {
             StoreError::Damaged { .. } => Unfit::Damaged(error.to_string()),
             StoreError::Full { .. } => Unfit::Full,
+            StoreError::Disk { .. } => Unfit::Refused(error.to_string()),
             _ => Unfit::Wrong(error.to_string()),
         }
     }

@@ -170,8 +170,6 @@ struct Node<R: Carried> {
     /// For how long its core was busy.
     spent_ns: u64,
     inbox: VecDeque<(Option<Whom>, Event<R>)>,
-    /// Its next sync fails.
-    sync_fails: bool,
     /// How unsure it was when a master had answered last, where that is measured.
     unsure_ns: Option<u64>,
 }
@@ -320,7 +318,6 @@ impl<R: Carried> World<R> {
                 busy_until: 0,
                 spent_ns: 0,
                 inbox: VecDeque::new(),
-                sync_fails: false,
                 unsure_ns: None,
             }
         };

@@ -3,7 +3,7 @@
 use super::{Event, MS, Whom, World};
 use crate::Defect;
 use crate::carried::{Carried, Desk};
-use meridian_machine::{Machine, sometimes};
+use meridian_machine::Machine;
 use rand::Rng;
 
 impl<R: Carried> World<R> {
@@ -35,12 +35,6 @@ impl<R: Carried> World<R> {
 
     pub(super) fn synced(&mut self, node: usize) {
         let really = self.options.defect != Some(Defect::SyncLost);
-        if self.nodes[node].sync_fails {
-            // Nothing is known any more of what the disk holds: the process ends, and reads it again.
-            sometimes!("a sync fails");
-            let for_ns = self.rng.random_range(1..100 * MS);
-            return self.crash(node, for_ns);
-        }
         let Some(life) = &mut self.nodes[node].life else { return };
         life.journal.syncing = false;
         match life.journal.sync(really) {

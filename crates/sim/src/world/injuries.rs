@@ -12,6 +12,7 @@ use crate::carried::Carried;
 use crate::faults::Decay;
 use crate::life::Unfit;
 use meridian_log::{Disk, MemoryDisk};
+use meridian_machine::sometimes;
 use rand::Rng;
 
 const BLOCK: u64 = 4096;
@@ -121,6 +122,16 @@ impl<R: Carried> World<R> {
                 self.push(100 * MS, Some(Whom { node, life: None }), Event::Boot);
             }
             Unfit::Full => self.fail(format!("{me} cannot {doing} on a full disk")),
+            // Nothing is known any more of what the disk holds: the process ends, and another reads it.
+            Unfit::Refused(what) => {
+                let disks = self.nodes[node].disks.clone();
+                if !(disks.0.take_failed_sync() | disks.1.take_failed_sync()) {
+                    return self.fail(format!("{me} cannot {doing}, and its disks did not fail: {what}"));
+                }
+                sometimes!("a sync fails");
+                self.tell(|| format!("{me} ends its process, unable to {doing}: {what}"));
+                self.end_process(node);
+            }
             Unfit::Damaged(what) => self.fail(format!("{me} cannot {doing}, and nobody injured it: {what}")),
             Unfit::Wrong(what) => self.fail(format!("{me} cannot {doing}: {what}")),
         }

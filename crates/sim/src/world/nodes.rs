@@ -56,8 +56,20 @@ impl<R: Carried> World<R> {
         }
         let there = &mut self.nodes[node];
         there.inbox.clear();
-        (there.busy_until, there.sync_fails) = (0, false);
+        there.busy_until = 0;
         Some(life)
+    }
+
+    /// A node's process ends and another begins soon. The machine keeps its power, and what its page cache holds.
+    pub(super) fn end_process(&mut self, node: usize) {
+        let for_ns = self.rng.random_range(1..100 * MS);
+        let life = self.leave(node);
+        let there = &self.nodes[node];
+        there.disks.0.end_process();
+        there.disks.1.end_process();
+        drop(life); // After its files: it writes no more.
+        self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
+        self.reach();
     }
 
     pub(super) fn crash(&mut self, node: usize, for_ns: u64) {

@@ -73,7 +73,18 @@ impl<R: Carried> World<R> {
                 self.nodes[node].disks.1.set_full(true);
                 self.push(for_ns, Some(Whom { node, life: None }), Event::Room);
             }
-            Fault::SyncFails { node } => self.nodes[node].sync_fails = true,
+            Fault::SyncFails { node, store, power_after_ns } => {
+                let disks = &self.nodes[node].disks;
+                if store {
+                    disks.1.fail_next_sync()
+                } else {
+                    disks.0.fail_next_sync()
+                }
+                if let Some(after) = power_after_ns {
+                    let for_ns = self.rng.random_range(1..500 * MS);
+                    self.push(after, Some(Whom { node, life: None }), Event::Crash { for_ns });
+                }
+            }
             Fault::Injury { node, decay } => return self.may_injure(node) && self.injure(node, decay),
             Fault::Crash { nodes, for_ns } => {
                 let living = nodes.iter().filter(|node| self.nodes[**node].life.is_some()).count();
@@ -176,7 +187,9 @@ impl<R: Carried> World<R> {
             let there = &mut self.nodes[node];
             there.disks.0.set_full(false);
             there.disks.1.set_full(false);
-            (there.sync_ns, there.paused_until, there.slow, there.sync_fails) = (2 * MS, 0, (0, 0), false);
+            there.disks.0.take_failed_sync();
+            there.disks.1.take_failed_sync();
+            (there.sync_ns, there.paused_until, there.slow) = (2 * MS, 0, (0, 0));
             self.set_right(node);
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
         }
