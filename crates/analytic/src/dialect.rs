@@ -7,8 +7,8 @@
 //! - `pg_catalog.f`, `OPERATOR(pg_catalog.~)` and COLLATE lose what DataFusion does not know.
 
 use crate::catalog_forms::{empty, has_no_rows, inline_lateral, object_type};
-use crate::function;
-use meridian_sql::{SqlError, Type, fold, heading, state, type_of_sql};
+use crate::{function, row, window};
+use meridian_sql::{SqlError, Type, fold, heading, type_of_sql};
 use sqlparser::ast::{
     self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem,
@@ -139,43 +139,15 @@ fn alias_outputs(select: &mut Select) {
 }
 
 /// A table's name as it cannot be a column's: for DataFusion, `a.b` may be a field of column `a`.
-fn apart(table: &Ident) -> Ident {
+pub(crate) fn apart(table: &Ident) -> Ident {
     Ident::with_quote('"', format!("{}{MARK}", fold(table)))
 }
 
-fn is_subquery(expr: &Expr) -> bool {
+pub(crate) fn is_subquery(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_subquery(inner),
         expr => matches!(expr, Expr::Subquery(_)),
     }
-}
-
-/// `x < ANY (SELECT …)` and `x < ALL (SELECT …)`, as a condition: what is unknown counts as false.
-fn quantified(left: Expr, op: BinaryOperator, right: &mut Expr, all: bool) -> Result<Expr, SqlError> {
-    let subquery = match take(right) {
-        Expr::Subquery(query) => query,
-        other => return Err(SqlError::unsupported(format!("ANY or ALL of {other}"))),
-    };
-    if all && op == BinaryOperator::NotEq {
-        return Ok(Expr::InSubquery { expr: Box::new(left), subquery, negated: true });
-    }
-    let text = "SELECT 1 FROM (SELECT 1) AS q (v) WHERE true";
-    let parsed = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
-        .try_with_sql(text)
-        .and_then(|mut parser| parser.parse_query());
-    let mut query = parsed.map_err(|error| SqlError::new("XX000", error.to_string()))?;
-    let column = Ident::with_quote('"', format!("v{MARK}"));
-    if let ast::SetExpr::Select(select) = &mut *query.body
-        && let [ast::TableWithJoins { relation: TableFactor::Derived { subquery: inner, alias: Some(alias), .. }, .. }] =
-            select.from.as_mut_slice()
-    {
-        *inner = subquery;
-        alias.name = apart(&alias.name);
-        alias.columns = vec![TableAliasColumnDef { name: column.clone(), data_type: None }];
-        let holds = Expr::BinaryOp { left: Box::new(left), op, right: Box::new(Expr::Identifier(column)) };
-        select.selection = Some(if all { Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(holds)))) } else { holds });
-    }
-    Ok(Expr::Exists { subquery: query, negated: all })
 }
 
 /// `a = x OR a = y …` as a tree that is not deep.
@@ -194,24 +166,11 @@ fn any_of(mut parts: Vec<Expr>) -> Expr {
     Expr::Nested(Box::new(parts.pop().unwrap_or_else(|| Expr::value(Value::Boolean(false)))))
 }
 
-fn equals(left: Expr, right: Expr) -> Expr {
+pub(crate) fn equals(left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) }
 }
 
-fn row_equals(lefts: &[Expr], rights: &[Expr]) -> Result<Expr, SqlError> {
-    if lefts.len() != rights.len() || lefts.is_empty() {
-        return Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"));
-    }
-    let parts = lefts.iter().cloned().zip(rights.iter().cloned()).map(|(left, right)| equals(left, right));
-    let all = parts.reduce(|left, right| Expr::BinaryOp {
-        left: Box::new(left),
-        op: BinaryOperator::And,
-        right: Box::new(right),
-    });
-    Ok(Expr::Nested(Box::new(all.unwrap_or_else(|| Expr::value(Value::Boolean(true))))))
-}
-
-fn negate(expr: Expr, negated: bool) -> Expr {
+pub(crate) fn negate(expr: Expr, negated: bool) -> Expr {
     if negated { Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(expr) } } else { expr }
 }
 
@@ -267,13 +226,19 @@ impl Rewriter {
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if !is_subquery(right) => {
                 *expr = negate(call("array_contains", vec![take(right), take(left)]), true);
             }
-            Expr::AnyOp { left, compare_op, right, .. } if *compare_op != BinaryOperator::Eq => {
-                let op = compare_op.clone();
-                *expr = quantified(take(left), op, right, false)?;
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => *expr = row::quantified(take(expr), false)?,
+            Expr::InSubquery { expr: sought, .. } if matches!(row::plain(sought), Expr::Tuple(_)) => {
+                *expr = row::quantified(take(expr), false)?;
             }
-            Expr::AllOp { left, compare_op, right } => {
-                let op = compare_op.clone();
-                *expr = quantified(take(left), op, right, true)?;
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right)
+                if row::is_row(left) || row::is_row(right) =>
+            {
+                let (left, right) = (take(left), take(right));
+                *expr = row::distinct(left, right, matches!(expr, Expr::IsDistinctFrom(..)))?;
+            }
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) if row::is_row(inner) => {
+                let inner = take(inner);
+                *expr = row::is_null(inner, matches!(expr, Expr::IsNotNull(_)));
             }
             Expr::SimilarTo { negated, expr: text, pattern, escape_char } => {
                 let mut args = vec![take(text), take(pattern)];
@@ -327,26 +292,16 @@ impl Rewriter {
             }
             Expr::Between { expr: value, negated, low, high } => {
                 let value = take(value);
-                let low = Expr::BinaryOp {
-                    left: Box::new(value.clone()),
-                    op: BinaryOperator::GtEq,
-                    right: Box::new(take(low)),
-                };
-                let high =
-                    Expr::BinaryOp { left: Box::new(value), op: BinaryOperator::LtEq, right: Box::new(take(high)) };
+                let low = row::compare(value.clone(), BinaryOperator::GtEq, take(low))?;
+                let high = row::compare(value, BinaryOperator::LtEq, take(high))?;
                 let both = Expr::BinaryOp { left: Box::new(low), op: BinaryOperator::And, right: Box::new(high) };
                 *expr = negate(Expr::Nested(Box::new(both)), *negated);
             }
             Expr::InList { expr: value, list, negated } => {
-                if let Expr::Tuple(lefts) = &**value {
-                    let mut parts = Vec::with_capacity(list.len());
-                    for item in list.iter() {
-                        let Expr::Tuple(rights) = item else {
-                            return Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"));
-                        };
-                        parts.push(row_equals(lefts, rights)?);
-                    }
-                    *expr = negate(any_of(parts), *negated);
+                if row::is_row(value) || list.iter().any(row::is_row) {
+                    let parts =
+                        list.iter_mut().map(|item| row::compare((**value).clone(), BinaryOperator::Eq, take(item)));
+                    *expr = negate(any_of(parts.collect::<Result<_, _>>()?), *negated);
                 } else if list.len() <= MOST_ITEMS && list.iter().any(|item| matches!(item, Expr::Value(_))) {
                     let parts = list.iter_mut().map(|item| equals((**value).clone(), take(item))).collect();
                     *expr = negate(any_of(parts), *negated);
@@ -368,8 +323,9 @@ impl Rewriter {
                         other => return Err(SqlError::unsupported(format!("the operator {}", other.unwrap_or("")))),
                     };
                 }
-                if let (BinaryOperator::Eq, Expr::Tuple(lefts), Expr::Tuple(rights)) = (&*op, &**left, &**right) {
-                    *expr = row_equals(lefts, rights)?;
+                if row::is_row(left) || row::is_row(right) {
+                    let op = op.clone();
+                    *expr = row::compare(take(left), op, take(right))?;
                 }
             }
             Expr::Function(function) => {
@@ -467,6 +423,13 @@ impl Rewriter {
     }
 }
 
+fn flow(result: Result<(), SqlError>) -> ControlFlow<SqlError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
 fn base(ty: meridian_sql::Type) -> DataType {
     match ty {
         Type::Bool => DataType::Boolean,
@@ -520,7 +483,7 @@ impl VisitorMut for Rewriter {
         if !query.locks.is_empty() {
             return ControlFlow::Break(SqlError::unsupported("FOR UPDATE over more than one plain table"));
         }
-        ControlFlow::Continue(())
+        flow(window::resolve_order(query))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
@@ -551,6 +514,14 @@ impl VisitorMut for Rewriter {
         if select.into.is_some() {
             return ControlFlow::Break(SqlError::unsupported("SELECT INTO"));
         }
+        for condition in row::conditions(select) {
+            if let Err(error) = row::settle(condition) {
+                return ControlFlow::Break(error);
+            }
+        }
+        if let Err(error) = window::resolve(select) {
+            return ControlFlow::Break(error);
+        }
         alias_outputs(select);
         // A position in GROUP BY that names an output is looked up by DataFusion; nothing else is a bare number there.
         ControlFlow::Continue(())
@@ -566,11 +537,6 @@ impl VisitorMut for Rewriter {
         }
         if let GroupByExpr::Expressions(all, _) = &mut select.group_by {
             all.iter_mut().for_each(unwrap_number);
-        }
-        for ast::NamedWindowDefinition(_, definition) in &mut select.named_window {
-            if let ast::NamedWindowExpr::WindowSpec(spec) = definition {
-                unwrap_frame(spec);
-            }
         }
         ControlFlow::Continue(())
     }
@@ -614,10 +580,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        match self.expr(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
+        flow(self.expr(expr))
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   query ── dialect ── DataFusion's planner ── logical plan ── optimizer ── operators
 //!             (AST)      (context, operator)      (per prepare)      (per execution)│
+//!         (row, window)                        (repair, subquery)        (rules)    │
 //!   session ◀── rows, wishes for chunks ── bridge ◀─────────────────────── scans ──┘
 //! ```
 //!
@@ -30,11 +31,15 @@ mod function;
 mod operator;
 mod plan;
 mod pool;
+mod repair;
+mod row;
+mod rules;
 mod sequential;
 mod subquery;
 mod table;
 mod to_char;
 mod value;
+mod window;
 
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -112,6 +117,8 @@ impl Started {
             .with_config(config)
             .with_runtime_env(environment)
             .with_default_features()
+            .with_optimizer_rules(rules::logical())
+            .with_physical_optimizer_rules(rules::physical())
             .build();
         let shared = Shared { state, handle: runtime.handle().clone() };
         Ok(Started { shared: Arc::new(shared), runtime: Some(runtime) })
@@ -158,13 +165,14 @@ impl Started {
         }
         let state = &self.shared.state;
         let analyze = |logical| state.analyzer().execute_and_check(logical, state.config_options(), |_, _| {});
+        logical = repair::repair(logical, &moment).map_err(failed)?;
         let mut applied = Vec::new();
-        if subquery::has_correlated(&logical).map_err(failed)? {
+        logical = subquery::apply_unsound(logical, &mut applied).map_err(failed)?;
+        if subquery::is_left(&logical).map_err(failed)? {
             // In conditions most become joins. If one does not, none shall.
-            let joined =
-                state.optimize(&logical).is_ok_and(|plan| subquery::has_correlated(&plan).is_ok_and(|has| !has));
+            let joined = state.optimize(&logical).is_ok_and(|plan| subquery::is_left(&plan).is_ok_and(|left| !left));
             if !joined {
-                logical = subquery::apply(logical, &mut applied).map_err(failed)?;
+                logical = subquery::apply_all(logical, &mut applied).map_err(failed)?;
             }
         }
         let logical = analyze(logical).map_err(failed)?;

@@ -2,11 +2,11 @@
 //! quotes has the type of what it meets.
 
 use crate::error::outward;
-use crate::function::{ByRow, Moment, literal};
-use crate::value::{FREE, base_type};
-use arrow::array::{ArrayRef, Datum as ArrowDatum};
+use crate::function::{ByRow, Moment, cast_name, find, literal};
+use crate::value::{FREE, base_type, datums};
+use arrow::array::{ArrayRef, AsArray, Datum as ArrowDatum, Decimal128Array};
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, Placeholder, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -39,6 +39,70 @@ fn is_arithmetic(op: &BinaryOperator) -> bool {
 fn is_comparison(op: &BinaryOperator) -> bool {
     use BinaryOperator::*;
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// An interval.
+const SPAN: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+/// Whether values of a type are spans of time: intervals, and differences of timestamps.
+pub(crate) fn is_span(ty: &DataType) -> bool {
+    matches!(ty, DataType::Interval(_) | DataType::Duration(_))
+}
+
+pub(crate) fn is_float(ty: &DataType) -> bool {
+    matches!(ty, DataType::Float16 | DataType::Float32 | DataType::Float64)
+}
+
+pub(crate) fn is_decimal(ty: &DataType) -> bool {
+    use DataType::*;
+    matches!(ty, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
+}
+
+/// A numeric as the nearest float.
+pub(crate) fn to_float(expr: Expr, moment: &Moment) -> Result<Expr> {
+    if let Expr::Literal(value, _) = &expr {
+        let number = datums(&value.to_array()?).map_err(outward)?.pop().and_then(|datum| datum.as_f64());
+        return Ok(Expr::Literal(ScalarValue::Float64(number), None));
+    }
+    let name = cast_name(Type::Float8);
+    let udf = find(&name, moment).ok_or_else(|| outward(SqlError::new("XX000", "no cast to double precision")))?;
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![expr])))
+}
+
+/// How long a span of time is, as PostgreSQL compares intervals.
+pub(crate) fn length(span: Expr) -> Expr {
+    let udf = Arc::new(ScalarUDF::new_from_impl(Length(Signature::any(1, Volatility::Immutable))));
+    Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![span]))
+}
+
+/// [`length`] in nanoseconds: a month has 30 days, a day 24 hours.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Length(Signature);
+
+impl ScalarUDFImpl for Length {
+    fn name(&self) -> &str {
+        "length of interval"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Decimal128(38, 0))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        const DAY_NS: i128 = 86_400_000_000_000;
+        let spans = arrow::compute::cast(&args.args[0].to_array(args.number_rows)?, &SPAN)?;
+        let lengths = spans.as_primitive::<IntervalMonthDayNanoType>().iter().map(|span| {
+            let span = span?;
+            let days = i128::from(span.months) * 30 + i128::from(span.days);
+            Some(days * DAY_NS + i128::from(span.nanoseconds))
+        });
+        let lengths = Decimal128Array::from_iter(lengths).with_data_type(DataType::Decimal128(38, 0));
+        Ok(ColumnarValue::Array(Arc::new(lengths)))
+    }
 }
 
 /// The text of a literal in quotes.
@@ -97,6 +161,21 @@ impl ExprPlanner for Operators {
                 }
             }
         }
+        if is_comparison(&raw.op) && (is_span(&left) || is_span(&right)) && !left.is_null() && !right.is_null() {
+            for (side, own) in [(&mut raw.left, &mut left), (&mut raw.right, &mut right)] {
+                if quoted(side).is_some() || matches!(side, Expr::Placeholder(_)) {
+                    *side = Expr::Cast(Cast::new(Box::new(side.clone()), SPAN));
+                    *own = SPAN;
+                }
+            }
+            if !is_span(&left) || !is_span(&right) {
+                let name = |ty: &DataType| if is_span(ty) { "interval" } else { base_type(ty).name() };
+                let message = format!("operator does not exist: {} {} {}", name(&left), raw.op, name(&right));
+                return Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message)));
+            }
+            // `repair` compares their lengths.
+            return Ok(PlannerResult::Original(raw));
+        }
         if is_comparison(&raw.op) && !comparable(&left, &right) || is_arithmetic(&raw.op) && !computable(&left, &right)
         {
             let name = |ty: &DataType| base_type(ty).name();
@@ -109,7 +188,6 @@ impl ExprPlanner for Operators {
             return Ok(PlannerResult::Original(raw));
         }
         // A date becomes a timestamp when a span of time is added.
-        let is_span = |ty: &DataType| matches!(ty, DataType::Interval(_) | DataType::Duration(_));
         for (side, own, other) in [(&mut raw.left, &left, &right), (&mut raw.right, &right, &left)] {
             if *own == DataType::Date32 && is_span(other) {
                 let ty = crate::value::arrow_type(Type::Timestamp);
@@ -154,7 +232,7 @@ impl ExprPlanner for Operators {
 }
 
 /// Whether PostgreSQL compares values of two types; what is not one of our types is left to DataFusion.
-fn comparable(left: &DataType, right: &DataType) -> bool {
+pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
     let (Some(l), Some(r)) = (settled(left), settled(right)) else { return true };
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
     l.base() == r.base() || l.is_text() && r.is_text() || l.is_number() && r.is_number() || in_time(l) && in_time(r)

@@ -47,17 +47,18 @@ impl AnalyticPlan for Plan {
     }
 
     fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError> {
-        let mut logical = self.logical.clone();
+        let (mut logical, mut applied) = (self.logical.clone(), self.applied.clone());
         if !self.params.is_empty() {
             let scalars: Vec<ScalarValue> = params
                 .iter()
                 .zip(&self.params)
                 .map(|(datum, ty)| value::scalar(datum, *ty))
                 .collect::<Result<_, _>>()?;
-            logical = logical.with_param_values(ParamValues::from(scalars)).map_err(|error| inward(&error))?;
+            let values = ParamValues::from(scalars);
+            applied = subquery::with_param_values(&applied, &values).map_err(|error| inward(&error))?;
+            logical = logical.with_param_values(values).map_err(|error| inward(&error))?;
         }
-        let start =
-            Start { shared: self.shared.clone(), logical, moment: self.moment.clone(), applied: self.applied.clone() };
+        let start = Start { shared: self.shared.clone(), logical, moment: self.moment.clone(), applied };
         Ok(Box::new(Rows::Ready(Box::new(start))))
     }
 }

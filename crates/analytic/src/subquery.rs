@@ -1,29 +1,43 @@
-//! Subqueries that DataFusion cannot turn into joins: run once for each combination of values they refer to.
+//! Subqueries as functions, where DataFusion would refuse them or answer wrong.
 //!
-//! They are correlated scalar subqueries, and EXISTS and IN outside a condition. Such a subquery becomes an asynchronous function of the columns it refers to. For each row the subquery's plan is taken with
-//! those columns replaced by the row's values, and executed; equal rows share one execution. That is slow and always right, and what
-//! needs it in practice asks the small tables of the catalog.
+//! Such a subquery becomes a function of the columns it refers to. For each row the subquery's plan is taken with those columns
+//! replaced by the row's values, and executed; equal rows of a batch share one execution, and a subquery that refers to nothing
+//! outside runs once in a query. That is always right, and slow only where a subquery refers to many different values.
+//!
+//! DataFusion's own ways stay for what they answer right ([`joins_well`]): EXISTS and IN as conditions, NOT IN without NULLs,
+//! aggregates of a correlated subquery. Elsewhere they lose NULL: a mark of a join is never unknown, an anti join that knows NULLs
+//! has one key, and the simplifier believes that a subquery without NULLs has a row.
 
 use crate::error::outward;
+use crate::operator::{comparable, is_decimal, is_float, is_span};
 use crate::sequential::in_order;
-use arrow::array::{Array, ArrayRef, NullArray, RecordBatch};
+use crate::table::Bridge;
+use crate::value::{base_type, datums, scalar};
+use arrow::array::{Array, ArrayRef, Float64Array};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use async_trait::async_trait;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, Result, ScalarValue};
-use datafusion::execution::SessionState;
-use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
+use datafusion::common::{Column, DFSchema, DataFusionError, ExprSchema, ParamValues, Result, ScalarValue};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
+    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, Operator,
+    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
 };
-use datafusion::physical_plan::collect;
-use meridian_sql::{SqlError, state};
+use datafusion::physical_plan::execute_stream;
+use futures::TryStreamExt;
+use futures::future::{Either, select};
+use futures::lock::Mutex;
+use meridian_sql::{Datum, SqlError, state};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::pin::pin;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// A subquery as a function.
 pub(crate) struct Apply {
@@ -34,8 +48,19 @@ pub(crate) struct Apply {
     wanted: Wanted,
     field: FieldRef,
     signature: Signature,
-    /// Where it runs, and the subqueries inside it; set when the whole query starts.
-    running: Option<(SessionState, Arc<[Arc<Apply>]>)>,
+    /// What it was for the rows of the batch before; for all of the query, if it refers to nothing outside.
+    known: Mutex<HashMap<Vec<ScalarValue>, Found>>,
+    /// Set when the whole query starts.
+    running: Option<Running>,
+}
+
+/// Where a subquery runs, and the subqueries inside it.
+type Running = (SessionState, Arc<[Arc<Apply>]>);
+
+/// What a subquery was for one row of what it refers to.
+enum Found {
+    Value(ScalarValue),
+    Members(Members),
 }
 
 /// What is wanted of a subquery.
@@ -49,13 +74,17 @@ enum Wanted {
     Membership,
 }
 
-/// Whether a plan still has a correlated subquery somewhere, or something else that only a rewrite of the subquery would have removed.
-pub(crate) fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
+/// Whether a plan still has a subquery that only a rewrite of it would have removed: a correlated one, EXISTS or IN.
+pub(crate) fn is_left(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                found |= correlated(expr).is_some();
+                found |= match expr {
+                    // Without a reference to the outside, DataFusion runs it once by itself.
+                    Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+                    expr => matches!(expr, Expr::Exists(_) | Expr::InSubquery(_)),
+                };
                 Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })
         })
@@ -63,60 +92,272 @@ pub(crate) fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-fn correlated(expr: &Expr) -> Option<(&Subquery, Wanted, bool)> {
-    match expr {
-        // Without a reference to the outside, DataFusion runs it once by itself.
-        Expr::ScalarSubquery(subquery) if subquery.outer_ref_columns.is_empty() => None,
-        Expr::ScalarSubquery(subquery) => Some((subquery, Wanted::Value, false)),
-        Expr::Exists(Exists { subquery, negated }) => Some((subquery, Wanted::Existence, *negated)),
-        Expr::InSubquery(InSubquery { subquery, negated, .. }) => Some((subquery, Wanted::Membership, *negated)),
-        _ => None,
-    }
-}
-
-/// Rewrites every expression of a plan, keeping its outputs' names.
-fn rewrite(plan: LogicalPlan, f: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>) -> Result<LogicalPlan> {
+/// Rewrites every expression of a plan, keeping its outputs' names. `f` gets the root of an expression, whether that is the
+/// condition of a filter, and the columns it may refer to.
+fn rewrite_roots(
+    plan: LogicalPlan,
+    f: &mut dyn FnMut(Expr, bool, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);
+        let is_filter = matches!(node, LogicalPlan::Filter(_));
+        let mut schema = DFSchema::empty();
+        for input in node.inputs() {
+            schema.merge(input.schema());
+        }
         let node = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            Ok(expr.transform_up(&mut *f)?.update_data(|expr| name.restore(expr)))
+            Ok(f(expr, is_filter, &schema)?.update_data(|expr| name.restore(expr)))
         })?;
         node.map_data(LogicalPlan::recompute_schema)
     })?;
     Ok(rewritten.data)
 }
 
-/// Replaces every correlated subquery by a function.
-pub(crate) fn apply(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<LogicalPlan> {
-    rewrite(plan, &mut |expr| {
-        let Some((subquery, wanted, negated)) = correlated(&expr) else { return Ok(Transformed::no(expr)) };
-        let mut outer: Vec<Column> = Vec::new();
-        for expr in subquery.subquery.all_out_ref_exprs() {
-            if let Expr::OuterReferenceColumn(_, column) = expr
-                && !outer.contains(&column)
-            {
-                outer.push(column);
+/// Rewrites every part of every expression of a plan.
+fn rewrite(plan: LogicalPlan, f: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>) -> Result<LogicalPlan> {
+    rewrite_roots(plan, &mut |expr, _, _| expr.transform_up(&mut *f))
+}
+
+/// Replaces every subquery that DataFusion does not run right by a function.
+pub(crate) fn apply_unsound(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<LogicalPlan> {
+    rewrite_roots(plan, &mut |expr, is_filter, schema| {
+        if !has_subquery(&expr) {
+            return Ok(Transformed::no(expr));
+        }
+        let expr = if is_filter { condition(expr, false, schema, all)? } else { value(expr, schema, all)? };
+        Ok(Transformed::yes(expr))
+    })
+}
+
+/// Replaces every subquery by a function, except those that refer to nothing outside and may be NULL.
+pub(crate) fn apply_all(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<LogicalPlan> {
+    rewrite_roots(plan, &mut |expr, _, schema| {
+        if !has_subquery(&expr) {
+            return Ok(Transformed::no(expr));
+        }
+        expr.transform_up(|expr| match expr {
+            Expr::ScalarSubquery(subquery) if runs_once(&subquery) => {
+                Ok(Transformed::no(Expr::ScalarSubquery(subquery)))
+            }
+            expr => replaced(expr, schema, all),
+        })
+    })
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_one = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+    expr.exists(|expr| Ok(is_one(expr))).unwrap_or(true)
+}
+
+/// Whether DataFusion runs a scalar subquery once by itself, and knows that it may be NULL.
+fn runs_once(subquery: &Subquery) -> bool {
+    subquery.outer_ref_columns.is_empty() && subquery.subquery.schema().field(0).is_nullable()
+}
+
+/// A filter's condition, or a part of one under AND and OR only: there unknown means false, as in a join. `in_or`: it is under OR.
+fn condition(expr: Expr, in_or: bool, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Expr> {
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let in_or = in_or || op == Operator::Or;
+            let (left, right) = (condition(*left, in_or, schema, all)?, condition(*right, in_or, schema, all)?);
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+        }
+        Expr::Not(inner) => match *inner {
+            Expr::InSubquery(among) => {
+                let negated = !among.negated;
+                condition(Expr::InSubquery(InSubquery { negated, ..among }), in_or, schema, all)?
+            }
+            Expr::Exists(exists) => {
+                let negated = !exists.negated;
+                condition(Expr::Exists(Exists { negated, ..exists }), in_or, schema, all)?
+            }
+            inner => value(Expr::Not(Box::new(inner)), schema, all)?,
+        },
+        Expr::Exists(exists) if joins_well(&exists.subquery, in_or) => Expr::Exists(exists),
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            let sought = value(*expr, schema, all)?;
+            let plan = &subquery.subquery;
+            let alike = {
+                let (left, right) = (sought.get_type(schema)?, plan.schema().field(0).data_type());
+                !(is_float(&left) != is_float(right) && (is_decimal(&left) || is_decimal(right)))
+                    && !is_span(&left)
+                    && !is_span(right)
+            };
+            let plain = sought.any_column_refs() && !sought.is_volatile() && !has_subquery(&sought);
+            let nullable =
+                || Ok::<_, DataFusionError>(sought.nullable(schema)? || plan.schema().field(0).is_nullable());
+            let joins = alike && plain && joins_well(&subquery, in_or);
+            let correlated = !subquery.outer_ref_columns.is_empty();
+            if joins && negated && correlated {
+                not_matched(sought, &subquery, schema)?
+            } else if joins && (!negated || !in_or && !nullable()?) {
+                Expr::InSubquery(InSubquery::new(Box::new(sought), subquery, negated))
+            } else {
+                replaced(Expr::InSubquery(InSubquery::new(Box::new(sought), subquery, negated)), schema, all)?.data
             }
         }
-        let field = match wanted {
-            Wanted::Existence => Field::new("exists", DataType::Boolean, false),
-            Wanted::Membership => Field::new("in", DataType::Boolean, true),
-            Wanted::Value => subquery.subquery.schema().field(0).as_ref().clone().with_nullable(true),
-        };
-        let name = format!("subquery {}", all.len() + 1);
-        let mut args: Vec<Expr> = outer.iter().cloned().map(Expr::Column).collect();
-        if let Expr::InSubquery(InSubquery { expr, .. }) = &expr {
-            args.push((**expr).clone());
-        }
-        let signature =
-            Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Volatile);
-        let plan = subquery.subquery.clone();
-        let apply = Arc::new(Apply { name, plan, outer, wanted, field: Arc::new(field), signature, running: None });
-        all.push(apply.clone());
-        let call = Expr::ScalarFunction(ScalarFunction::new_udf(apply.function(), args));
-        Ok(Transformed::yes(if negated { Expr::Not(Box::new(call)) } else { call }))
+        expr => value(expr, schema, all)?,
     })
+}
+
+/// `sought NOT IN (subquery)` of a correlated subquery, as a condition: no row for which `sought = it` is true or unknown.
+fn not_matched(sought: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
+    let sought = sought.transform(|expr| match expr {
+        Expr::Column(column) => {
+            let field = schema.field_from_column(&column)?.clone();
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })?;
+    let plan = (*subquery.subquery).clone();
+    let found = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+    let matches = Expr::IsNotFalse(Box::new(sought.data.eq(found)));
+    let plan = LogicalPlanBuilder::from(plan).filter(matches)?.build()?;
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans.clone() };
+    Ok(Expr::Exists(Exists::new(subquery, true)))
+}
+
+/// An expression whose value counts, NULL included.
+fn value(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Expr> {
+    let replaced = expr.transform_up(|expr| match expr {
+        Expr::ScalarSubquery(subquery) if runs_once(&subquery) || is_aggregate(&subquery) => {
+            Ok(Transformed::no(Expr::ScalarSubquery(subquery)))
+        }
+        expr => replaced(expr, schema, all),
+    })?;
+    Ok(replaced.data)
+}
+
+/// Whether a join answers EXISTS or IN of a subquery right.
+fn joins_well(subquery: &Subquery, in_or: bool) -> bool {
+    if subquery.outer_ref_columns.is_empty() {
+        return !in_or;
+    }
+    pulls_up(&subquery.subquery)
+}
+
+/// Whether conditions inside a plan may become conditions of a join with it.
+fn pulls_up(plan: &LogicalPlan) -> bool {
+    let node = match plan {
+        LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
+        // Without groups there is a row for every row outside, matched or not.
+        LogicalPlan::Aggregate(aggregate) => {
+            !aggregate.group_expr.is_empty() && !matches!(aggregate.group_expr[..], [Expr::GroupingSet(_)])
+        }
+        // A condition that leaves it would still call columns by their names below it.
+        LogicalPlan::SubqueryAlias(alias) => alias.input.all_out_ref_exprs().is_empty(),
+        plan => matches!(
+            plan,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::TableScan(_)
+                | LogicalPlan::Sort(_)
+                | LogicalPlan::EmptyRelation(_)
+                | LogicalPlan::Values(_)
+                | LogicalPlan::Distinct(Distinct::All(_))
+        ),
+    };
+    node && plan.inputs().iter().all(|input| pulls_up(input))
+}
+
+/// Whether a correlated scalar subquery is an aggregate without groups, which always has a row.
+fn is_aggregate(subquery: &Subquery) -> bool {
+    let mut plan = &*subquery.subquery;
+    loop {
+        match plan {
+            LogicalPlan::Projection(projection) => plan = &projection.input,
+            LogicalPlan::SubqueryAlias(alias) => plan = &alias.input,
+            LogicalPlan::Aggregate(aggregate) => return aggregate.group_expr.is_empty() && pulls_up(&aggregate.input),
+            _ => return false,
+        }
+    }
+}
+
+/// A function for a subquery.
+fn replaced(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Transformed<Expr>> {
+    let (subquery, wanted, negated) = match &expr {
+        Expr::ScalarSubquery(subquery) => (subquery, Wanted::Value, false),
+        Expr::Exists(Exists { subquery, negated }) => (subquery, Wanted::Existence, *negated),
+        Expr::InSubquery(InSubquery { subquery, negated, .. }) => (subquery, Wanted::Membership, *negated),
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let mut outer: Vec<Column> = Vec::new();
+    for expr in subquery.subquery.all_out_ref_exprs() {
+        if let Expr::OuterReferenceColumn(_, column) = expr
+            && !outer.contains(&column)
+        {
+            outer.push(column);
+        }
+    }
+    let field = match wanted {
+        Wanted::Existence => Field::new("exists", DataType::Boolean, false),
+        Wanted::Membership => Field::new("in", DataType::Boolean, true),
+        Wanted::Value => subquery.subquery.schema().field(0).as_ref().clone().with_nullable(true),
+    };
+    let name = format!("subquery {}", all.len() + 1);
+    let mut args: Vec<Expr> = outer.iter().cloned().map(Expr::Column).collect();
+    if let Expr::InSubquery(InSubquery { expr, .. }) = &expr {
+        let found = subquery.subquery.schema().field(0).data_type();
+        args.push(comparable_with(expr, found, schema)?);
+    }
+    let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Volatile);
+    let plan = subquery.subquery.clone();
+    let known = Mutex::default();
+    let apply = Arc::new(Apply { name, plan, outer, wanted, field: Arc::new(field), signature, known, running: None });
+    all.push(apply.clone());
+    let call = Expr::ScalarFunction(ScalarFunction::new_udf(apply.function(), args));
+    Ok(Transformed::yes(if negated { Expr::Not(Box::new(call)) } else { call }))
+}
+
+/// What IN seeks, as it compares with what the subquery finds. A literal in quotes is of its type.
+fn comparable_with(sought: &Expr, found: &DataType, schema: &DFSchema) -> Result<Expr> {
+    let ty = sought.get_type(schema)?;
+    if let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = sought
+        && !base_type(found).is_text()
+        && !found.is_null()
+    {
+        let ty = base_type(found);
+        let datum = Datum::from_text(ty, text).map_err(outward)?;
+        return Ok(Expr::Literal(scalar(&datum, ty).map_err(outward)?, None));
+    }
+    if is_span(&ty) || is_span(found) {
+        return Err(outward(SqlError::unsupported(
+            "IN (SELECT …) over intervals (use extract(epoch FROM …) of them instead)",
+        )));
+    }
+    if !ty.is_null() && !found.is_null() && (!comparable(&ty, found) || common(&ty, found).is_none()) {
+        let name = |ty: &DataType| base_type(ty).name();
+        let message = format!("operator does not exist: {} = {}", name(&ty), name(found));
+        return Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message)));
+    }
+    Ok(sought.clone())
+}
+
+/// The type in which two values are compared.
+fn common(left: &DataType, right: &DataType) -> Option<DataType> {
+    match (left, right) {
+        (left, right) if left == right => Some(left.clone()),
+        (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
+        // As PostgreSQL: a numeric beside a float is a float.
+        (left, right) if left.is_numeric() && right.is_numeric() && (is_float(left) || is_float(right)) => {
+            Some(DataType::Float64)
+        }
+        (left, right) => comparison_coercion(left, right),
+    }
+}
+
+/// Values of another type that compares with theirs.
+fn converted(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
+    if *ty == DataType::Float64 {
+        let floats = datums(array).map_err(outward)?;
+        // Adding zero makes the zeros one.
+        let floats = floats.iter().map(|datum| datum.as_f64().map(|x| x + 0.0));
+        return Ok(Arc::new(Float64Array::from_iter(floats)));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(array, ty, &options)?)
 }
 
 /// Gives the functions of a plan the session they run in.
@@ -127,7 +368,7 @@ pub(crate) fn bind(plan: LogicalPlan, all: &Arc<[Arc<Apply>]>, session: &Session
     rewrite(plan, &mut |expr| match expr {
         Expr::ScalarFunction(call) => match all.iter().find(|apply| apply.name == call.name()) {
             Some(apply) => {
-                let bound = Arc::new(apply.with(session, all));
+                let bound = Arc::new(apply.like(apply.plan.clone(), Some((session.clone(), all.clone()))));
                 let call = ScalarFunction::new_udf(bound.function(), call.args);
                 Ok(Transformed::yes(Expr::ScalarFunction(call)))
             }
@@ -137,25 +378,36 @@ pub(crate) fn bind(plan: LogicalPlan, all: &Arc<[Arc<Apply>]>, session: &Session
     })
 }
 
+/// The functions with values for the parameters in their subqueries.
+pub(crate) fn with_param_values(all: &[Arc<Apply>], values: &ParamValues) -> Result<Arc<[Arc<Apply>]>> {
+    all.iter()
+        .map(|apply| {
+            let plan = (*apply.plan).clone().with_param_values(values.clone())?;
+            Ok(Arc::new(apply.like(Arc::new(plan), None)))
+        })
+        .collect()
+}
+
 impl Apply {
     fn function(self: &Arc<Self>) -> Arc<ScalarUDF> {
-        Arc::new(AsyncScalarUDF::new(self.clone() as Arc<dyn AsyncScalarUDFImpl>).into_scalar_udf())
+        Arc::new(ScalarUDF::new_from_shared_impl(self.clone() as Arc<dyn ScalarUDFImpl>))
     }
 
-    fn with(&self, session: &SessionState, all: &Arc<[Arc<Apply>]>) -> Apply {
+    fn like(&self, plan: Arc<LogicalPlan>, running: Option<Running>) -> Apply {
         Apply {
             name: self.name.clone(),
-            plan: self.plan.clone(),
+            plan,
             outer: self.outer.clone(),
             wanted: self.wanted,
             field: self.field.clone(),
             signature: self.signature.clone(),
-            running: Some((session.clone(), all.clone())),
+            known: Mutex::default(),
+            running,
         }
     }
 
     /// Its rows for one row of what it refers to, at most `limit` of them.
-    async fn rows(&self, row: &[ScalarValue], limit: Option<usize>) -> Result<Vec<ArrayRef>> {
+    async fn rows(&self, row: &[ScalarValue], limit: Option<usize>) -> Result<SendableRecordBatchStream> {
         let Some((session, all)) = &self.running else {
             return Err(outward(SqlError::new("XX000", "a subquery has no session")));
         };
@@ -184,66 +436,126 @@ impl Apply {
         };
         let plan = bind(plan, all, session)?;
         let plan = session.create_physical_plan(&plan).await?;
-        let batches = collect(in_order(plan)?, session.task_ctx()).await?;
-        let first = |batch: &RecordBatch| match batch.columns().first() {
-            Some(column) => column.clone(),
-            // SELECT without outputs has rows, too.
-            None => Arc::new(NullArray::new(batch.num_rows())),
-        };
-        Ok(batches.iter().filter(|batch| batch.num_rows() > 0).map(first).collect())
+        execute_stream(in_order(plan)?, session.task_ctx())
     }
 
     /// Its value for one row of what it refers to.
     async fn value(&self, row: &[ScalarValue]) -> Result<ScalarValue> {
-        if self.wanted == Wanted::Existence {
-            return Ok(ScalarValue::Boolean(Some(!self.rows(row, Some(1)).await?.is_empty())));
-        }
+        let is_existence = self.wanted == Wanted::Existence;
         // Two rows tell that there are too many.
-        let found = self.rows(row, Some(2)).await?;
-        if found.iter().map(|column| column.len()).sum::<usize>() > 1 {
+        let mut rows = self.rows(row, Some(if is_existence { 1 } else { 2 })).await?;
+        let mut value = ScalarValue::try_from(self.field.data_type())?;
+        let mut count = 0;
+        while let Some(batch) = rows.try_next().await? {
+            if count == 0 && batch.num_rows() > 0 && !is_existence {
+                value = ScalarValue::try_from_array(batch.column(0), 0)?.cast_to(self.field.data_type())?;
+            }
+            count += batch.num_rows();
+        }
+        if is_existence {
+            return Ok(ScalarValue::Boolean(Some(count > 0)));
+        }
+        if count > 1 {
             let message = "more than one row returned by a subquery used as an expression";
             return Err(outward(SqlError::new(state::CARDINALITY_VIOLATION, message)));
         }
-        match found.first() {
-            Some(column) => ScalarValue::try_from_array(column, 0)?.cast_to(self.field.data_type()),
-            None => ScalarValue::try_from(self.field.data_type()),
-        }
+        Ok(value)
     }
-}
 
-/// The values of a subquery's rows, for IN.
-struct Members {
-    ty: DataType,
-    values: HashSet<ScalarValue>,
-    null: bool,
-}
-
-impl Members {
-    fn of(columns: &[ArrayRef]) -> Result<Members> {
-        let ty = columns.first().map_or(DataType::Null, |column| column.data_type().clone());
-        let mut members = Members { ty, values: HashSet::new(), null: false };
-        for column in columns {
+    /// The values of its rows, of a type.
+    async fn members(&self, row: &[ScalarValue], ty: &DataType) -> Result<Members> {
+        let Some((session, _)) = &self.running else { return Err(homeless()) };
+        let held = MemoryConsumer::new("subquery").register(&session.runtime_env().memory_pool);
+        let mut members = Members { values: HashSet::new(), null: false, held };
+        let mut rows = self.rows(row, None).await?;
+        while let Some(batch) = rows.try_next().await? {
+            let column = converted(batch.column(0), ty)?;
+            let mut more = 0;
             for at in 0..column.len() {
-                let value = ScalarValue::try_from_array(column, at)?;
-                members.null |= value.is_null();
-                members.values.insert(value);
+                if column.is_null(at) {
+                    members.null = true;
+                    continue;
+                }
+                let value = ScalarValue::try_from_array(&column, at)?;
+                let size = value.size();
+                if members.values.insert(value) {
+                    more += 2 * size;
+                }
             }
+            members.held.try_grow(more)?;
         }
         Ok(members)
     }
 
+    /// Its values for rows of arguments.
+    async fn values(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let count = args.number_rows;
+        let mut arrays: Vec<ArrayRef> = args.args.iter().map(|arg| arg.to_array(count)).collect::<Result<_>>()?;
+        let mut ty = DataType::Null;
+        if self.wanted == Wanted::Membership
+            && let Some(sought) = arrays.last_mut()
+        {
+            let found = self.plan.schema().field(0).data_type();
+            ty = common(sought.data_type(), found).unwrap_or_else(|| found.clone());
+            *sought = converted(sought, &ty)?;
+        }
+        let mut known = self.known.lock().await;
+        if !self.outer.is_empty() {
+            known.clear();
+        }
+        let mut values = Vec::with_capacity(count);
+        for at in 0..count {
+            let mut row: Vec<ScalarValue> =
+                arrays.iter().map(|array| ScalarValue::try_from_array(array, at)).collect::<Result<_>>()?;
+            let sought = if self.wanted == Wanted::Membership { row.pop() } else { None };
+            let found = match known.entry(row) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let found = match self.wanted {
+                        Wanted::Membership => Found::Members(self.members(entry.key(), &ty).await?),
+                        _ => Found::Value(self.value(entry.key()).await?),
+                    };
+                    entry.insert(found)
+                }
+            };
+            values.push(match found {
+                Found::Value(value) => value.clone(),
+                Found::Members(members) => ScalarValue::Boolean(members.has(&sought.unwrap_or(ScalarValue::Null))),
+            });
+        }
+        if values.is_empty() {
+            return Ok(ColumnarValue::Array(arrow::array::new_empty_array(self.field.data_type())));
+        }
+        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+    }
+}
+
+fn homeless() -> DataFusionError {
+    outward(SqlError::new("XX000", "a subquery has no session"))
+}
+
+/// The values of a subquery's rows, for IN.
+struct Members {
+    values: HashSet<ScalarValue>,
+    /// Whether NULL is one of them.
+    null: bool,
+    /// What they take of the queries' memory.
+    held: MemoryReservation,
+}
+
+impl Members {
     /// IN in three-valued logic.
-    fn has(&self, value: &ScalarValue) -> Result<Option<bool>> {
-        if self.values.is_empty() {
-            return Ok(Some(false));
+    fn has(&self, value: &ScalarValue) -> Option<bool> {
+        if self.values.is_empty() && !self.null {
+            return Some(false);
         }
-        if value.is_null() || self.ty.is_null() {
-            return Ok(None);
+        if value.is_null() {
+            return None;
         }
-        if self.values.contains(&value.cast_to(&self.ty)?) {
-            return Ok(Some(true));
+        if self.values.contains(value) {
+            return Some(true);
         }
-        Ok(if self.null { None } else { Some(false) })
+        if self.null { None } else { Some(false) }
     }
 }
 
@@ -290,45 +602,18 @@ impl ScalarUDFImpl for Apply {
         Ok(self.field.clone())
     }
 
-    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Err(outward(SqlError::unsupported("a correlated subquery in this place")))
-    }
-}
-
-#[async_trait]
-impl AsyncScalarUDFImpl for Apply {
-    async fn invoke_async_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = args.number_rows;
-        let arrays: Vec<ArrayRef> = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<_>>()?;
-        let mut known: HashMap<Vec<ScalarValue>, ScalarValue> = HashMap::new();
-        let mut members: HashMap<Vec<ScalarValue>, Members> = HashMap::new();
-        let mut values = Vec::with_capacity(rows);
-        for at in 0..rows {
-            let mut row: Vec<ScalarValue> =
-                arrays.iter().map(|array| ScalarValue::try_from_array(array, at)).collect::<Result<_>>()?;
-            if self.wanted == Wanted::Membership {
-                let sought = row.pop().unwrap_or(ScalarValue::Null);
-                if !members.contains_key(&row) {
-                    let found = Members::of(&self.rows(&row, None).await?)?;
-                    members.insert(row.clone(), found);
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some((session, _)) = &self.running else { return Err(homeless()) };
+        let Some(bridge) = session.config().get_extension::<Bridge>() else { return Err(homeless()) };
+        // The session answers the subquery's scans meanwhile, on a thread of its own. If it has gone, nothing is waited for.
+        tokio::task::block_in_place(|| {
+            Handle::try_current().map_err(|_| homeless())?.block_on(async {
+                let (values, gone) = (pin!(self.values(args)), pin!(bridge.0.closed()));
+                match select(values, gone).await {
+                    Either::Left((values, _)) => values,
+                    Either::Right(_) => Err(outward(SqlError::new(state::CANCELED, "the query has ended"))),
                 }
-                let found = members.get(&row).map_or(Ok(None), |members| members.has(&sought))?;
-                values.push(ScalarValue::Boolean(found));
-                continue;
-            }
-            let value = match known.get(&row) {
-                Some(value) => value.clone(),
-                None => {
-                    let value = self.value(&row).await?;
-                    known.insert(row, value.clone());
-                    value
-                }
-            };
-            values.push(value);
-        }
-        if values.is_empty() {
-            return Ok(ColumnarValue::Array(arrow::array::new_empty_array(self.field.data_type())));
-        }
-        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+            })
+        })
     }
 }

@@ -105,10 +105,10 @@ impl Datum {
 
     /// A number as a float.
     pub fn as_f64(&self) -> Option<f64> {
-        use rust_decimal::prelude::ToPrimitive;
         match self {
             Datum::Float8(x) => Some(*x),
-            Datum::Numeric(n) => n.to_f64(),
+            // The nearest float, which the decimal library's own conversion may miss by the last bit.
+            Datum::Numeric(n) => n.to_string().parse().ok(),
             other => other.as_i64().map(|n| n as f64),
         }
     }

@@ -279,8 +279,10 @@ impl Insert {
         changed: &mut Changed,
     ) -> Result<(), SqlError> {
         let table = &*self.table;
+        let mut own = *sequence;
         let Some(clash) = write::insert(txn, table, &row, sequence).await? else {
-            if let (OnConflict::Update { .. }, Some(key)) = (&self.conflict, table.row_key(&row)) {
+            if let OnConflict::Update { .. } = &self.conflict {
+                let key = table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
                 changed.touched.insert(kv::to_key(key));
             }
             return Returning::take(&self.returning, &row, scope, changed);

@@ -247,12 +247,11 @@ impl SystemFunction {
         Ok(match self.name {
             "array_contains" => {
                 let (Some(list), Some(one)) = (text(0), args.get(1)) else { return null };
-                let Some(one) = one.to_text(Type::Text) else { return null };
-                Datum::Bool(elements(list).contains(&one))
+                return is_member(list, one);
             }
             "array_position" => {
                 let (Some(list), Some(one)) = (text(0), text(1)) else { return null };
-                let at = elements(list).iter().position(|element| element == one);
+                let at = elements(list).iter().position(|element| element.as_deref() == Some(one));
                 at.map_or(Datum::Null, |at| Datum::Int4(at as i32 + 1))
             }
             "array_length" | "array_upper" | "cardinality" => match elements(text(0).unwrap_or("")).len() {
@@ -261,7 +260,8 @@ impl SystemFunction {
             },
             "array_to_string" => {
                 let (Some(list), Some(between)) = (text(0), text(1)) else { return null };
-                Datum::text(elements(list).join(between))
+                let elements: Vec<String> = elements(list).into_iter().flatten().collect();
+                Datum::text(elements.join(between))
             }
             "current_schemas" => {
                 let implied = args.first() == Some(&Datum::Bool(true));
@@ -357,25 +357,61 @@ impl SystemFunction {
 }
 
 /// The elements of a list as PostgreSQL prints it: `{a,b}`, or `1 2` for a vector.
-fn elements(list: &str) -> Vec<String> {
+fn elements(list: &str) -> Vec<Option<String>> {
     let Some(inner) = list.trim().strip_prefix('{').and_then(|list| list.strip_suffix('}')) else {
-        return list.split_whitespace().map(str::to_owned).collect();
+        return list.split_whitespace().map(|part| Some(part.to_owned())).collect();
     };
-    let (mut out, mut part, mut quoted, mut any) = (Vec::new(), String::new(), false, false);
+    if inner.trim().is_empty() {
+        return Vec::new();
+    }
+    let (mut out, mut part, mut quoted, mut literal) = (Vec::new(), String::new(), false, false);
+    let mut end = |part: &mut String, literal: &mut bool| {
+        let text = std::mem::take(part);
+        out.push(match std::mem::take(literal) {
+            true => Some(text),
+            false if text.trim().eq_ignore_ascii_case("null") => None,
+            false => Some(text.trim().to_owned()),
+        });
+    };
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
-        any = true;
         match c {
-            '\\' => part.extend(chars.next()),
+            '\\' => {
+                part.extend(chars.next());
+                literal = true;
+            }
+            '"' if !quoted && !literal => {
+                // Spaces before an opening quote are not part of the element.
+                part.clear();
+                (quoted, literal) = (true, true);
+            }
             '"' => quoted = !quoted,
-            ',' if !quoted => out.push(std::mem::take(&mut part)),
+            ',' if !quoted => end(&mut part, &mut literal),
+            c if c.is_whitespace() && literal && !quoted => {}
             c => part.push(c),
         }
     }
-    if any {
-        out.push(part);
-    }
+    end(&mut part, &mut literal);
     out
+}
+
+/// `one = ANY (list)` in three-valued logic: a NULL in the list makes a miss unknown. Elements are read as the type of `one`,
+/// whole numbers as the widest.
+fn is_member(list: &str, one: &Datum) -> Result<Datum, SqlError> {
+    let elements = elements(list);
+    let Some(ty) = one.type_of() else {
+        return Ok(if elements.is_empty() { Datum::Bool(false) } else { Datum::Null });
+    };
+    let ty = if ty.is_integer() { Type::Int8 } else { ty };
+    let mut unknown = false;
+    for element in elements {
+        match element {
+            None => unknown = true,
+            Some(text) if Datum::from_text(ty, &text)?.order(one).is_eq() => return Ok(Datum::Bool(true)),
+            Some(_) => {}
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(false) })
 }
 
 #[cfg(test)]
@@ -391,9 +427,24 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_they_are_printed() {
-        assert_eq!(elements("{a,\"b,\\\"c\",d}"), ["a", "b,\"c", "d"]);
-        assert_eq!(elements("1 2"), ["1", "2"]);
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(elements("{a,\"b,\\\"c\",d}"), [some("a"), some("b,\"c"), some("d")]);
+        assert_eq!(elements("{1, null, \"null\", \"\"}"), [some("1"), None, some("null"), some("")]);
+        assert_eq!(elements("1 2"), [some("1"), some("2")]);
         assert!(elements("{}").is_empty() && elements("").is_empty());
+    }
+
+    #[test]
+    fn a_null_in_a_list_makes_a_miss_unknown() {
+        let member = |list: &str, one: Datum| is_member(list, &one).expect("it is a list of such values");
+        assert_eq!(member("{1,null}", Datum::Int4(33)), Datum::Null);
+        assert_eq!(member("{1,null}", Datum::Int4(1)), Datum::Bool(true));
+        assert_eq!(member("{1,033}", Datum::Int4(33)), Datum::Bool(true));
+        assert_eq!(member("{1,2}", Datum::Int2(3)), Datum::Bool(false));
+        assert_eq!(member("{\"null\"}", Datum::text("a")), Datum::Bool(false));
+        assert_eq!(member("{}", Datum::Null), Datum::Bool(false));
+        assert_eq!(member("{1}", Datum::Null), Datum::Null);
+        assert!(is_member("{a}", &Datum::Int4(1)).is_err());
     }
 
     #[test]
