@@ -59,15 +59,16 @@ fn find(named: &Named, name: &ast::Ident) -> Result<WindowSpec, SqlError> {
 fn copied(mut spec: WindowSpec, named: &Named) -> Result<WindowSpec, SqlError> {
     let Some(name) = spec.window_name.take() else { return Ok(spec) };
     let base = find(named, &name)?;
-    let refused = |what: &str| Err(SqlError::new("42P20", format!("cannot {what} window \"{}\"", fold(&name))));
+    let named = fold(&name);
+    let refused = |message: String| Err(SqlError::new("42P20", message));
     if !spec.partition_by.is_empty() {
-        return refused("override PARTITION BY clause of");
+        return refused(format!("cannot override PARTITION BY clause of window \"{named}\""));
     }
     if !spec.order_by.is_empty() && !base.order_by.is_empty() {
-        return refused("override ORDER BY clause of");
+        return refused(format!("cannot override ORDER BY clause of window \"{named}\""));
     }
     if base.window_frame.is_some() {
-        return refused("copy a frame clause of");
+        return refused(format!("cannot copy window \"{named}\" because it has a frame clause"));
     }
     spec.partition_by = base.partition_by;
     if spec.order_by.is_empty() {
