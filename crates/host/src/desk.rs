@@ -201,6 +201,11 @@ impl<R: Leaderless> Desk<R> {
         order
     }
 
+    /// The longest round trip to a replica that sessions of this node have measured, in nanoseconds.
+    pub fn round_trip_ns(&self) -> u64 {
+        self.distances.lock().round_trip_ns(&self.replicas())
+    }
+
     /// A number below one, drawn.
     pub fn draw(&self) -> f64 {
         self.random.lock().random_range(0.0..1.0)
@@ -369,5 +374,9 @@ impl<R: Leaderless> Wire for Desk<R> {
 
     fn measured(&self, replica: NodeId, took_ns: Option<u64>) {
         self.distances.lock().measured(replica, took_ns);
+    }
+
+    fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
+        self.distances.lock().patience_ns(replicas, repetition)
     }
 }

@@ -151,6 +151,8 @@ pub enum Rule {
     NamesForgotten,
     /// Who asks about a timestamp that is forgotten is told that it was refused.
     LateSaidRefused,
+    /// What a replica says to have served, or closes, is merged however far its clock is ahead of the others'.
+    ClocksUncapped,
     /// A replica that has served a snapshot lets somebody write below it (TAPIR §6.1).
     SnapshotsUnguarded,
     /// A replica forgets over a restart, or does not tell in a view change, up to where it has served snapshots.
@@ -246,7 +248,7 @@ impl Rule {
         Rule::OlderViewsMerged,
     ];
 
-    /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
+    /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `ClocksUncapped`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
     /// `systems/tests/schedules.rs`).
     pub const OF_PROPOSALS: [Rule; 15] = [
         Rule::PreparedUnchecked,

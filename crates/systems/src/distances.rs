@@ -7,28 +7,61 @@ use std::collections::BTreeMap;
 
 /// An answer moves what is known by one part in so many: one that was late changes no order.
 const SMOOTH: u64 = 8;
+/// A request is repeated after this time at the earliest, in nanoseconds. A replica of which nothing is known is taken
+/// to answer within half of it.
+const SHORTEST_NS: u64 = 200_000_000;
+/// A request is repeated after this time at the latest, in nanoseconds.
+const LONGEST_NS: u64 = 2_000_000_000;
+/// The wait doubles with each repetition, up to two to this power.
+const MOST_DOUBLINGS: u32 = 3;
+
+/// What is known of one replica.
+#[derive(Clone, Copy, Debug)]
+struct Distance {
+    /// The smoothed time from a request to its answer, in nanoseconds.
+    took_ns: u64,
+    /// Whether the last request was answered in time.
+    answers: bool,
+}
 
 /// How long replicas took to answer of late, seen from a node.
 #[derive(Debug, Default)]
 pub struct Distances {
-    took_ns: BTreeMap<NodeId, u64>,
+    known: BTreeMap<NodeId, Distance>,
 }
 
 impl Distances {
-    /// A replica has answered after so long; or not in time, and of it nothing is known any more.
+    /// A replica has answered after this time; or not in time, and reads ask it last until it answers again.
     pub fn measured(&mut self, replica: NodeId, took_ns: Option<u64>) {
-        let Some(took_ns) = took_ns else {
-            self.took_ns.remove(&replica);
+        let Some(took_ns) = took_ns.map(|took_ns| took_ns.min(LONGEST_NS)) else {
+            self.known.entry(replica).and_modify(|known| known.answers = false);
             return;
         };
-        let known = self.took_ns.entry(replica).or_insert(took_ns);
-        *known = (*known * (SMOOTH - 1) + took_ns) / SMOOTH;
+        let known = self.known.entry(replica).or_insert(Distance { took_ns, answers: true });
+        known.took_ns = (known.took_ns * (SMOOTH - 1) + took_ns) / SMOOTH;
+        known.answers = true;
+    }
+
+    /// The longest round trip to any of these replicas, in nanoseconds; zero, if none has answered yet.
+    pub fn round_trip_ns(&self, replicas: &[NodeId]) -> u64 {
+        let known = replicas.iter().filter_map(|replica| self.known.get(replica));
+        known.map(|known| known.took_ns).max().unwrap_or(0)
+    }
+
+    /// How long a request to these replicas waits for answers before it is repeated, in nanoseconds, where it was
+    /// repeated so many times before: twice the longest round trip, and twice as long each time. A replica whose
+    /// distance is not known yet is reached by the doubling.
+    pub fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
+        let first_ns = (2 * self.round_trip_ns(replicas)).max(SHORTEST_NS);
+        (first_ns << repetition.min(MOST_DOUBLINGS)).min(LONGEST_NS)
     }
 
     /// Whom a read at node `me` asks one after the other, of replicas in an order that was drawn: that of the node itself, then the closer ones first; of whom nothing is known come
     /// last. A `fresh` read, after one that may have been of something old, asks the others first, whichever: the next one may be as old, and asking it again would not help.
     pub fn order(&self, me: NodeId, mut drawn: Vec<NodeId>, fresh: bool) -> Vec<NodeId> {
-        let distance = |node: &NodeId| if *node == me { 0 } else { *self.took_ns.get(node).unwrap_or(&u64::MAX) };
+        let answers = |node: &NodeId| self.known.get(node).filter(|known| known.answers);
+        let distance =
+            |node: &NodeId| if *node == me { 0 } else { answers(node).map_or(u64::MAX, |known| known.took_ns) };
         if !fresh {
             drawn.sort_by_key(distance);
         } else if let Some(closest) = drawn.iter().copied().min_by_key(distance) {
@@ -93,5 +126,21 @@ mod tests {
     fn a_fresh_read_asks_the_others_first_as_they_were_drawn() {
         assert_eq!(from_asia().order(NodeId(9), nodes(&[2, 3, 1]), true), nodes(&[2, 1, 3]));
         assert_eq!(from_asia().order(NodeId(1), nodes(&[1, 2, 3]), true), nodes(&[2, 3, 1]));
+    }
+
+    #[test]
+    fn a_request_waits_for_the_farthest_of_those_that_it_asks_and_longer_each_time() {
+        let ms = |replicas: &[u32], repetition| from_asia().patience_ns(&nodes(replicas), repetition) / MS;
+        assert_eq!([0, 1, 2, 9].map(|repetition| ms(&[1, 2, 3], repetition)), [526, 1_052, 2_000, 2_000]);
+        assert_eq!([0, 1, 2, 3, 9].map(|repetition| ms(&[3], repetition)), [200, 400, 800, 1_600, 1_600]);
+        assert_eq!(Distances::default().patience_ns(&nodes(&[1, 2, 3]), 0), SHORTEST_NS);
+        assert_eq!(from_asia().round_trip_ns(&nodes(&[1, 3, 7])), 167 * MS);
+    }
+
+    #[test]
+    fn a_replica_that_does_not_answer_keeps_its_distance() {
+        let mut distances = from_asia();
+        distances.measured(NodeId(2), None);
+        assert_eq!(distances.patience_ns(&nodes(&[2]), 0), 526 * MS);
     }
 }

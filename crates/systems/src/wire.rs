@@ -1,5 +1,6 @@
 //! How a session speaks to replicas of which none leads: to each of them by itself.
 
+use crate::Distances;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_replication::inconsistent::{Members, OpId};
 
@@ -43,4 +44,9 @@ pub trait Wire: Send + Sync {
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
     /// A replica has answered after so long, or not in time: who looks for the [closest](crate::Distances) wants to know.
     fn measured(&self, _replica: NodeId, _took_ns: Option<u64>) {}
+    /// How long a request to these replicas waits for answers before it is repeated, in nanoseconds, where it was
+    /// repeated so many times before ([`Distances::patience_ns`]).
+    fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
+        Distances::default().patience_ns(replicas, repetition)
+    }
 }

@@ -18,6 +18,8 @@ struct Group {
     replicas: Vec<(Replica, Outbox<Replica>)>,
     heard: Vec<bool>,
     armed: Vec<BTreeSet<Timer>>,
+    /// What each one's clock shows.
+    clocks: Vec<u64>,
     /// What is in each one's store.
     stores: Vec<BTreeMap<Key, (Timestamp, Write)>>,
     /// Snapshots that were served, and answers to clients.
@@ -65,6 +67,7 @@ impl Group {
             replicas: Vec::new(),
             heard: Vec::new(),
             armed: Vec::new(),
+            clocks: Vec::new(),
             stores: Vec::new(),
             served: 0,
             answers: Vec::new(),
@@ -96,8 +99,13 @@ impl Group {
         self.replicas.push(replica);
         self.heard.push(true);
         self.armed.push(BTreeSet::new());
+        self.clocks.push(NOW);
         self.stores.push(BTreeMap::new());
         self.step(at, |_, _| {});
+    }
+
+    fn now(&self, at: usize) -> Reading {
+        Reading::at(NOW, Interval::around(self.clocks[at], 1))
     }
 
     /// A page has one row.
@@ -113,7 +121,8 @@ impl Group {
         let mut wire = VecDeque::from(self.said(at, step));
         while let Some((from, to, message)) = wire.pop_front() {
             if self.heard[from] && self.heard[to] {
-                wire.extend(self.said(to, |replica, out| replica.on_message(now(), address(from), message, out)));
+                let now = self.now(to);
+                wire.extend(self.said(to, |replica, out| replica.on_message(now, address(from), message, out)));
             }
         }
     }
@@ -123,10 +132,11 @@ impl Group {
         at: usize,
         step: impl FnOnce(&mut Replica, &mut Outbox<Replica>),
     ) -> Vec<(usize, usize, Message)> {
+        let now = self.now(at);
         let (replica, out) = &mut self.replicas[at];
         step(replica, out);
         let through = out.persisted();
-        replica.on_durable(now(), through, out);
+        replica.on_durable(now, through, out);
         let (effects, mut said): (Vec<_>, _) = (out.drain().collect(), Vec::new());
         for effect in effects {
             match effect {
@@ -149,11 +159,13 @@ impl Group {
 
     fn fires(&mut self, at: usize, timer: Timer) {
         assert!(self.armed[at].remove(&timer), "n{} does not wait for {timer:?}", at + 1);
-        self.step(at, |replica, out| replica.on_timer(now(), timer, out));
+        let now = self.now(at);
+        self.step(at, |replica, out| replica.on_timer(now, timer, out));
     }
 
     fn tells(&mut self, to: usize, message: Message) {
-        self.step(to, |replica, out| replica.on_message(now(), client(), message, out));
+        let now = self.now(to);
+        self.step(to, |replica, out| replica.on_message(now, client(), message, out));
     }
 
     fn proposes(&mut self, to: usize, number: u64, proposal: &Proposal) {
@@ -161,9 +173,17 @@ impl Group {
         self.tells(to, Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }));
     }
 
+    /// All replicas are told of a commit: up to there the past may be closed.
+    fn commits(&mut self, number: u64, nanos: u64) {
+        let end = End::Commit(writes(number, nanos, "committed"));
+        let tell = Message::Operation(Said::Tell { id: id(number), op: Fact::Ended(end) });
+        (0..self.replicas.len()).for_each(|at| self.tells(at, tell.clone()));
+    }
+
     /// Somebody leaves its view for one that it leads, and does not wait for who is not heard.
     fn begins_another_view(&mut self, leader: usize) {
-        self.step(leader, |replica, out| replica.change_view(now(), out));
+        let now = self.now(leader);
+        self.step(leader, |replica, out| replica.change_view(now, out));
         if self.armed[leader].contains(&Timer::Operations(Waits::Gather)) {
             self.fires(leader, Timer::Operations(Waits::Gather));
         }
@@ -230,7 +250,7 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
         group.begins_another_view((round as usize + 1) % 3);
     }
     for at in 0..3 {
-        assert!(group.replicas[at].0.settled() > Timestamp { nanos: 20, ..Timestamp::ZERO });
+        assert!(group.replicas[at].0.settled() >= Timestamp { nanos: 20, logical: 1, issuer: 9 });
         assert_eq!(group.replicas[at].0.operations().record().len(), 1, "that this much is over");
         while group.armed[at].contains(&Timer::Over) {
             group.fires(at, Timer::Over);
@@ -243,6 +263,7 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
 #[test]
 fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
     let mut group = Group::of(3);
+    group.commits(9, 90);
     let early = writes(1, 10, "k");
     group.proposes(2, 1, &early);
     group.heard[2] = false;
@@ -261,6 +282,7 @@ fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
 #[test]
 fn where_it_is_closed_nobody_is_said_yes_to() {
     let mut group = Group::of(3);
+    group.commits(9, 90);
     group.step(1, |replica, out| replica.close(now(), out));
     let late = writes(1, 10, "k");
     group.proposes(0, 1, &late);
@@ -360,7 +382,7 @@ fn who_takes_over_copies_what_is_settled() {
     let look = |at| Message::Look { id: id(9), at, range: KeyRange::all(), reverse: false, limit_rows: 1, epoch: 0 };
     group.tells(0, look(at(NOW)));
     assert_eq!(group.served, 0);
-    group.tells(3, look(at(20)));
+    group.tells(3, look(at(13)));
     assert_eq!(group.served, 1);
 }
 
@@ -473,9 +495,36 @@ fn a_view_begins_without_what_waits() {
     assert!(votes.iter().all(Option::is_some), "it is asked in the next view: {votes:?}");
 }
 
+/// n1's clock is ahead by an hour: it serves a snapshot an hour ahead, and closes the past an hour ahead. Once views have
+/// begun with that, the others go on writing by their own clocks.
+#[test]
+fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
+    const HOUR: u64 = 3_600_000_000_000;
+    let mut group = Group::of(3);
+    group.commits(9, 90);
+    group.clocks[0] += HOUR;
+    let (range, reverse) = (KeyRange::all(), false);
+    group.tells(0, Message::Look { id: id(2), at: at(NOW + HOUR), range, reverse, limit_rows: 1, epoch: 0 });
+    assert_eq!(group.served, 1);
+    let now = group.now(0);
+    group.step(0, |replica, out| replica.close(now, out));
+    (0..2).for_each(|leader| group.begins_another_view(leader));
+    for replica in &group.replicas {
+        assert!(replica.0.operations().began() > View::of(2), "views have begun");
+        assert!(replica.0.settled() < at(NOW), "nothing of the future is settled");
+    }
+    // Some seconds later.
+    group.clocks.iter_mut().for_each(|clock| *clock += 5 * NOW);
+    let later = writes(3, 6 * NOW, "k");
+    (1..3).for_each(|at| group.proposes(at, 3, &later));
+    let answered: Vec<Option<Vote>> = (1..3).map(|at| group.answered(at, 3)).collect();
+    assert_eq!(answered, [Some(Vote::Ok); 2]);
+}
+
 #[test]
 fn rules_whose_breach_is_rarely_seen_are_held_by_schedules() {
-    let schedules: [(Rule, fn()); 4] = [
+    let schedules: [(Rule, fn()); 5] = [
+        (Rule::ClocksUncapped, a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing),
         (Rule::OlderViewsNotCounted, nobody_writes_below_a_snapshot_that_was_served_in_an_older_view),
         (Rule::SettlesUnclosed, what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed),
         (Rule::OldDecisionsCount, what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten),

@@ -9,8 +9,6 @@ use meridian_systems::{Wire, tapir};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
 
-/// Another node's replica that has not answered after so long is not waited for.
-const TRY_NS: u64 = 500_000_000;
 /// Where nobody can be asked, nobody is for so long.
 const PAUSE_NS: u64 = 10_000_000;
 
@@ -29,6 +27,10 @@ impl Site for Desk {
 
     fn draw(&self) -> f64 {
         Desk::draw(self)
+    }
+
+    fn round_trip_ns(&self) -> u64 {
+        Desk::round_trip_ns(self)
     }
 
     fn is_closed(&self) -> bool {
@@ -59,6 +61,7 @@ impl Site for Desk {
         fresh: bool,
         until: u64,
     ) -> Option<Result<Found, Failure>> {
+        let mut repetition = 0;
         while !Wire::is_closed(self) && self.boot_ns() < until {
             for node in self.nearest(fresh) {
                 if node == Wire::here(self).0 {
@@ -69,11 +72,12 @@ impl Site for Desk {
                     }
                     continue;
                 }
-                let try_ends = until.min(self.boot_ns() + TRY_NS);
+                let try_ends = until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
                 if let Some(found) = tapir::read(self, (shard, node), range, (reverse, limit), try_ends).await {
                     return Some(Ok(found));
                 }
             }
+            repetition += 1;
             Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
         }
         None

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const EVERY_NS: u64 = 250_000_000;
 /// Who is prepared for so long is recovered by the first node that is up; by each next one after as much more.
 const OVERDUE_NS: u64 = 2_000_000_000;
+/// And for at least so many round trips: both ways of the slow path, how it ended, and as much again.
+const OVERDUE_ROUND_TRIPS: u64 = 6;
 /// So long is tried; then again, with the next look.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// So many at once.
@@ -46,9 +48,11 @@ impl Desk {
             replica.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.change_view(now, out))));
         }
         let rank = reached.iter().filter(|node| **node < me).count() as u64;
-        let after_ns = OVERDUE_NS * (1 + rank);
+        let round_trip_ns = self.round_trip_ns();
+        let after_ns = OVERDUE_NS.max(OVERDUE_ROUND_TRIPS * round_trip_ns) * (1 + rank);
         let desk = Arc::clone(&self);
         replica.post(Input::Call(Box::new(move |replica: &mut Replica, now, _| {
+            replica.pace(round_trip_ns);
             let overdue = replica.operations().application().participant().overdue(now, after_ns);
             if !overdue.is_empty() {
                 desk.recover(overdue);

@@ -65,6 +65,8 @@ pub struct Replica<A: Application> {
     pub(super) untold: Vec<NodeId>,
     /// It has asked the others for a view that has begun without it.
     pub(super) asks: bool,
+    /// The longest round trip to another replica, as it was measured last, in nanoseconds.
+    round_trip_ns: u64,
     /// What leaves when what was written is on disk.
     waiting: VecDeque<(Position, Then<A>)>,
     durable: Position,
@@ -111,6 +113,7 @@ impl<A: Application> Replica<A> {
             beginning: None,
             untold: Vec::new(),
             asks: false,
+            round_trip_ns: 0,
             waiting: VecDeque::new(),
             durable: out.persisted(),
             config,
@@ -204,6 +207,28 @@ impl<A: Application> Replica<A> {
     /// The newest view of which that is so, and on disk.
     pub fn has_stored(&self) -> View {
         self.stored
+    }
+
+    /// The longest round trip to another replica was measured, in nanoseconds: whatever this replica waits for it waits
+    /// for at least as long as answers take.
+    pub fn pace(&mut self, round_trip_ns: u64) {
+        self.round_trip_ns = round_trip_ns;
+    }
+
+    /// What was said to begin a view is said again after so long, in nanoseconds.
+    pub(super) fn repeat_ns(&self) -> u64 {
+        self.config.repeat_ns.max(2 * self.round_trip_ns)
+    }
+
+    /// The first of several views that do not begin is given up after so long, in nanoseconds: it takes two round trips,
+    /// and its leader waits one more for the rest.
+    pub(super) fn view_timeout_ns(&self) -> u64 {
+        self.config.view_timeout_ns.max(6 * self.round_trip_ns)
+    }
+
+    /// A view's leader that has heard enough waits so long for the rest, in nanoseconds.
+    pub(super) fn gather_ns(&self) -> u64 {
+        self.config.gather_ns.max(self.round_trip_ns)
     }
 
     /// What its operations mean here.

@@ -79,9 +79,9 @@ impl<A: Application> Replica<A> {
         let before = if self.view.epoch == self.began.epoch { self.began.number + 1 } else { 0 };
         let failed = self.view.number.saturating_sub(before).min(LONGEST_BACK_OFF);
         if !self.is_former() {
-            out.arm(super::Timer::View, now.boot_ns + (self.config.view_timeout_ns << failed));
+            out.arm(super::Timer::View, now.boot_ns + (self.view_timeout_ns() << failed));
         }
-        out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+        out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }
 
     /// A client has heard of a later view than this one: whoever is in it tells. Nobody else may be left who would.
@@ -91,7 +91,7 @@ impl<A: Application> Replica<A> {
             self.asks = true;
             let view = self.view;
             self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
-            out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+            out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
         }
     }
 
@@ -125,7 +125,7 @@ impl<A: Application> Replica<A> {
             sometimes!("a view's leader says again that it has begun");
             self.untold.iter().for_each(|node| self.tell_view(*node, out));
         }
-        out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+        out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }
 
     fn tell_view(&self, node: NodeId, out: &mut Outbox<Self>) {
@@ -229,7 +229,7 @@ impl<A: Application> Replica<A> {
         if self.gathered.len() > self.others().len() {
             self.merge(now, out);
         } else if self.has_heard_enough() {
-            out.arm(super::Timer::Gather, now.boot_ns + self.config.gather_ns);
+            out.arm(super::Timer::Gather, now.boot_ns + self.gather_ns());
         }
     }
 
@@ -312,7 +312,7 @@ impl<A: Application> Replica<A> {
         self.untold = self.others();
         self.go_to(view, out);
         out.disarm(super::Timer::Gather);
-        out.arm(super::Timer::Repeat, now.boot_ns + self.config.repeat_ns);
+        out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }
 
     pub(super) fn on_start_view(

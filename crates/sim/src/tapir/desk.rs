@@ -25,8 +25,6 @@ pub type Key = (u64, NodeId);
 
 /// Nobody.
 const NOBODY: NodeId = NodeId(0);
-/// Who has not answered a read by then is not waited for.
-const READ_NS: u64 = 200_000_000;
 /// Where nobody answers, nobody is asked for so long.
 const PAUSE_NS: u64 = 10_000_000;
 
@@ -100,6 +98,11 @@ impl Desk {
     /// Whether somebody can be reached again, or for the first time, since this was last asked.
     pub fn has_met(&self) -> bool {
         std::mem::take(&mut self.state.lock().met)
+    }
+
+    /// The longest round trip to a replica that was measured here, in nanoseconds.
+    pub fn round_trip_ns(&self) -> u64 {
+        self.state.lock().distances.round_trip_ns(&self.nodes)
     }
 
     fn number(&self) -> u64 {
@@ -236,6 +239,10 @@ impl Wire for Desk {
     fn measured(&self, replica: NodeId, took_ns: Option<u64>) {
         self.state.lock().distances.measured(replica, took_ns);
     }
+
+    fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
+        self.state.lock().distances.patience_ns(replicas, repetition)
+    }
 }
 
 impl Site for Desk {
@@ -249,6 +256,10 @@ impl Site for Desk {
 
     fn new_number(&self) -> u64 {
         self.number()
+    }
+
+    fn round_trip_ns(&self) -> u64 {
+        Desk::round_trip_ns(self)
     }
 
     fn draw(&self) -> f64 {
@@ -279,14 +290,16 @@ impl Site for Desk {
         fresh: bool,
         until: u64,
     ) -> Option<Result<Found, Failure>> {
+        let mut repetition = 0;
         while self.boot_ns() < until {
             for node in self.nearest(fresh) {
-                let patience_ends = until.min(self.boot_ns() + READ_NS);
+                let patience_ends = until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
                 if let Some(found) = read(self, (shard, node), range, how, patience_ends).await {
                     return Some(Ok(found));
                 }
                 sometimes!("the nearest replica does not answer");
             }
+            repetition += 1;
             Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
         }
         None

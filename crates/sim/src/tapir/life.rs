@@ -53,8 +53,6 @@ pub struct Birth<'a> {
     pub seed: u64,
     pub guarantee: Guarantee,
     pub halves: Halves,
-    /// One message takes so long at most, if nothing is wrong.
-    pub farthest_ns: u64,
     pub forgetting: Forgetting,
     /// What is to be prepared waits so long for what has an earlier timestamp.
     pub wait_ns: u64,
@@ -97,9 +95,9 @@ impl Life {
                 members: Members::first(replicas.iter().copied().collect()),
                 database: DatabaseId(DATABASE),
                 shard,
-                repeat_ns: 30 * MS + 2 * birth.farthest_ns,
-                view_timeout_ns: 200 * MS + 4 * birth.farthest_ns,
-                gather_ns: 5 * MS + birth.farthest_ns,
+                repeat_ns: 70 * MS,
+                view_timeout_ns: 280 * MS,
+                gather_ns: 25 * MS,
                 part_bytes: PART_BYTES,
             };
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));

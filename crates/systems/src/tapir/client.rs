@@ -7,14 +7,12 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
-use meridian_replication::inconsistent::{Invocation, Message as Said, Op};
+use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
 use std::collections::BTreeMap;
 use std::pin::pin;
 
-/// After so long replicas that have not answered are asked again.
-const TRY_NS: u64 = 200_000_000;
 /// Where enough have answered the rest is waited for as long as those took, and at least so long.
 const SHORTEST_WAIT_NS: u64 = 2_000_000;
 /// Where nobody can be asked, nobody is for so long.
@@ -52,6 +50,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
     let mut heard: Invocation<Answer> = Invocation::new(members.epoch, members.enough()?);
     let mut tells: Option<Answer> = None;
     let asked_ns = wire.boot_ns();
+    let mut repetition = 0;
     while !wire.is_closed() && wire.boot_ns() < until {
         let known = wire.members(shard);
         if known != members {
@@ -61,7 +60,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
         }
         let (enough, replicas) = (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
         let began_ns = wire.boot_ns();
-        let round_ends = until.min(began_ns + TRY_NS);
+        let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
         let mut asked = FuturesUnordered::new();
         let newest = heard.view();
         // What was decided from answers of an earlier view does not count in this one.
@@ -98,8 +97,11 @@ pub async fn invoke<W: Wire<Message = Message>>(
             };
             match next {
                 (node, Some(Message::Operation(Said::Reply { view, state, .. }))) => {
-                    // Since it was asked first: it may answer that, and not what it was asked again.
-                    wire.measured(node, Some(wire.boot_ns() - asked_ns));
+                    // Since it was asked first: it may answer that, and not what it was asked again. A replica that
+                    // was silent for longer was away, or between two views.
+                    if repetition < 2 {
+                        wire.measured(node, Some(wire.boot_ns() - asked_ns));
+                    }
                     heard.on_reply(node, view, state);
                 }
                 (node, Some(Message::Operation(Said::Confirm { view, .. }))) => heard.on_confirm(node, view),
@@ -133,9 +135,11 @@ pub async fn invoke<W: Wire<Message = Message>>(
             sometimes!("an operation takes the slow path");
             let answer = common(question, answers, enough.quorum());
             tells = Some(heard.decide(answer).clone());
+            repetition = 0;
             continue;
         }
         drop(asked);
+        repetition += 1;
         if !decides {
             wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await; // Nobody is left to be heard in this round.
         }
@@ -152,7 +156,8 @@ pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
 }
 
 /// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock
-/// reaches `until`.
+/// reaches `until`. All rounds are one question: an answer counts in whichever round it comes, so that the snapshot
+/// also succeeds where replicas are farther away than a round lasts.
 pub async fn look<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -161,34 +166,60 @@ pub async fn look<W: Wire<Message = Message>>(
     (reverse, limit): (bool, usize),
     until: u64,
 ) -> Option<Result<Looked, Failure>> {
+    let (id, mut repetition) = (wire.new_id(), 0);
+    let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
+    // What a replica has said stands: it refuses whatever would be written there later.
+    let (mut pages, mut in_epoch) = (BTreeMap::<NodeId, Page>::new(), None);
     while !wire.is_closed() && wire.boot_ns() < until {
-        let id = wire.new_id();
         let members = wire.members(shard);
         let (enough, epoch) = (members.enough()?.quorum(), members.epoch);
-        let round_ends = until.min(wire.boot_ns() + TRY_NS);
-        let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-        let asked = members.replicas.iter().map(|node| {
+        if in_epoch.replace(epoch) != Some(epoch) {
+            pages.clear();
+        }
+        let lacking: Vec<NodeId> = members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
+        let round_ends = until.min(wire.boot_ns() + wire.patience_ns(&lacking, repetition));
+        let asked = lacking.into_iter().map(|node| {
             let message = Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
-            wire.ask((shard, *node), id, message, round_ends)
+            async move { (node, look_at(wire, (shard, node), id, &message, round_ends).await) }
         });
-        let (mut asked, mut pages, mut too_old) = (asked.collect::<FuturesUnordered<_>>(), Vec::new(), None);
+        let (mut asked, mut too_old) = (asked.collect::<FuturesUnordered<_>>(), None);
         while let Some(said) = asked.next().await {
             match said {
-                Some(Message::Looked { page: Some(page), settled: true, .. }) => {
+                (_, Some(Message::Looked { page: Some(page), settled: true, .. })) => {
                     sometimes!("one replica alone serves what is settled");
                     return Some(Ok(looked(range, vec![page], (reverse, limit))));
                 }
-                Some(Message::Looked { page: Some(page), .. }) => pages.push(page),
-                Some(Message::TooOld { oldest, .. }) => too_old = too_old.max(Some(oldest)),
+                (node, Some(Message::Looked { page: Some(page), .. })) => drop(pages.insert(node, page)),
+                (_, Some(Message::TooOld { oldest, .. })) => too_old = too_old.max(Some(oldest)),
                 _ => {}
             }
             if pages.len() >= enough {
-                return Some(Ok(looked(range, pages, (reverse, limit))));
+                return Some(Ok(looked(range, pages.into_values().collect(), (reverse, limit))));
             }
         }
         // Others may have had what one has not.
         if let Some(oldest) = too_old {
             return Some(Err(Failure::BelowHorizon { oldest }));
+        }
+        repetition += 1;
+        wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
+    }
+    None
+}
+
+/// Asks one replica for its part of a snapshot, again for as long as something is prepared below the snapshot there.
+/// `None`, if there is no other answer when the boot clock reaches `until`.
+async fn look_at<W: Wire<Message = Message>>(
+    wire: &W,
+    to: (ShardId, NodeId),
+    id: OpId,
+    look: &Message,
+    until: u64,
+) -> Option<Message> {
+    while !wire.is_closed() && wire.boot_ns() < until {
+        let said = wire.ask(to, id, look.clone(), until).await?;
+        if !matches!(said, Message::Looked { page: None, .. }) {
+            return Some(said);
         }
         wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
     }

@@ -20,7 +20,9 @@ use super::waits::{Proposed, Waits};
 use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes};
+use meridian_machine::{
+    Address, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes,
+};
 use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::{self, Application, Config, Members, Message as Said, Op, OpId};
 use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
@@ -245,6 +247,11 @@ impl Replica {
         self.wait_ns = wait_ns;
     }
 
+    /// The longest round trip to another replica was measured, in nanoseconds: views wait for at least as long.
+    pub fn pace(&mut self, round_trip_ns: u64) {
+        self.operations.pace(round_trip_ns);
+    }
+
     /// What it has of operations, and in which view.
     pub fn operations(&self) -> &Operations {
         &self.operations
@@ -265,7 +272,8 @@ impl Replica {
     /// Closes what lies far enough behind, and asks for a view change: with that, what was closed before is settled, and forgotten if all replicas are there.
     pub fn close(&mut self, now: Reading, out: &mut Outbox<Self>) {
         let closed = self.closes(now);
-        if closed > self.past().closed && !self.operations.is_between_views() {
+        let knows_time = now.health == Health::Good;
+        if closed > self.past().closed && knows_time && !self.operations.is_between_views() {
             self.note(now, Fact::Over(Past { closed, ..Past::default() }), out);
         }
         self.change_view(now, out);
@@ -399,9 +407,15 @@ impl Replica {
         self.operations.members().has(node)
     }
 
-    /// What could be closed by now.
+    /// What could be closed by now: what lies far enough behind by this replica's clock, and not above the newest commit,
+    /// whose timestamp a quorum has accepted by other clocks. A replica whose clock is ahead would close the future, and
+    /// what is closed is refused by all, for good.
     fn closes(&self, now: Reading) -> Timestamp {
-        Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns))
+        let behind = Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns));
+        match broken(Rule::ClocksUncapped) {
+            true => behind,
+            false => behind.min(self.operations.application().participant().committed()),
+        }
     }
 
     /// As long as operations come, it is looked from time to time whether enough is over.

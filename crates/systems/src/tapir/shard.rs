@@ -109,7 +109,9 @@ impl Application for Shard {
                     decided.extend(counts.then_some((proposal, *vote)));
                 }
                 (Op::Inconsistent(Fact::Ended(end)), State::Finalized(_)) => ends.push(end),
-                (Op::Inconsistent(Fact::Served(through)), State::Finalized(_)) => self.participant.served(*through),
+                (Op::Inconsistent(Fact::Served(through)), State::Finalized(_)) => {
+                    self.participant.served(now, *through)
+                }
                 (Op::Inconsistent(Fact::Over(over)), State::Finalized(_)) => past = past.join(*over),
                 _ => {}
             }

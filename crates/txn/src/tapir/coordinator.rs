@@ -4,7 +4,9 @@
 //! replicas of all shards that it touched. Where one shard wants another timestamp it is proposed anew, to all of them.
 //!
 //! Invariants:
-//! 1. Another attempt is proposed only when a shard has said that this one will never commit (Trap A.2-2).
+//! 1. Another attempt is proposed only when a shard has said that this one will never commit (Trap A.2-2). One that has
+//!    met another transaction which is undecided is given up as a whole, so that it stands in no way while it rests, and
+//!    what it has read and writes is proposed as a transaction of its own.
 //! 2. Nobody is told that a transaction is aborted before a shard has said so of its last attempt, and nobody that it committed before all have said yes to it. What the session
 //!    cannot find out in time is `Unknown`, and whoever finds it prepared recovers it ([`recover`](super::recover)).
 //! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the user is told when the last one has surely passed (Trap A.2-1).
@@ -39,8 +41,12 @@ const AHEAD_NS: u64 = 500_000_000;
 /// From the second retry on the timestamp is so much later, and twice as much each time (§6.5); the end of that.
 const BUMP_NS: u64 = 1_000_000;
 const LONGEST_BUMP_NS: u64 = 64_000_000;
-/// Who has met somebody whose fate is open comes again after as much, drawn, and twice as much each time.
+/// A transaction that has met an undecided one comes again after up to twice this or a round trip, drawn, and up to
+/// twice as much each time: the farther replicas are apart, the longer two that were proposed at once keep each other
+/// out.
 const REST_NS: u64 = 1_000_000;
+/// The longest such rest on average.
+const LONGEST_REST_NS: u64 = 2_000_000_000;
 
 /// A database whose transactions validate, from this node.
 pub struct Gateway<S> {
@@ -251,7 +257,8 @@ impl<S: Site> Session<S> {
         let began_ns = self.boot_ns();
         let (mut above, mut bump_ns) = (Timestamp::ZERO, 0);
         let mut last = None;
-        for attempt in 0..ATTEMPTS {
+        let mut attempt = 0;
+        for proposed in 0..ATTEMPTS {
             if !time::is_known(&*self.site).await {
                 return match last {
                     None => Outcome::Aborted { why: Conflict::Late }, // Nothing was proposed yet.
@@ -293,14 +300,20 @@ impl<S: Site> Session<S> {
             above = retry.max().unwrap_or_default();
             let far = above.nanos > self.site.now().interval.latest.saturating_add(AHEAD_NS);
             let late = self.boot_ns() >= began_ns + ATTEMPTS_END_NS;
-            if far || late || attempt + 1 == ATTEMPTS || self.site.is_closed() {
+            if far || late || proposed + 1 == ATTEMPTS || self.site.is_closed() {
                 return self.abort(at, &participants, Conflict::Contended);
             }
             sometimes!("another timestamp is proposed");
-            bump_ns = if attempt == 0 { 0 } else { (BUMP_NS << attempt).min(LONGEST_BUMP_NS) };
+            bump_ns = if proposed == 0 { 0 } else { (BUMP_NS << proposed).min(LONGEST_BUMP_NS) };
+            attempt += 1;
             if said(Vote::Abstain) {
-                let rest_ns = (REST_NS << attempt) as f64 * (0.5 + self.site.draw());
-                self.site.pause(self.boot_ns() + rest_ns as u64).await;
+                // What is prepared of it would keep others out while it rests.
+                self.abort(at, &participants, Conflict::Contended);
+                self.transaction.number = self.site.new_number();
+                attempt = 0;
+                proposals.iter_mut().for_each(|proposal| proposal.transaction = self.transaction);
+                let rest_ns = (REST_NS.max(self.site.round_trip_ns()) << proposed).min(LONGEST_REST_NS);
+                self.site.pause(self.boot_ns() + (2.0 * rest_ns as f64 * self.site.draw()) as u64).await;
             }
         }
         unreachable!("the last attempt returns")

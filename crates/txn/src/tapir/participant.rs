@@ -14,6 +14,10 @@ use std::collections::BTreeMap;
 
 /// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from their keys (Trap A.2-1). Sessions go half as far.
 const FAR_NS: u64 = 1_000_000_000;
+/// A replica serves no snapshot farther ahead of its clock than this, in nanoseconds; the excess over the distance to
+/// which it says yes covers what clocks differ by within their bounds. What another replica says to have served beyond
+/// is the word of a clock that is wrong.
+const SERVED_AHEAD_NS: u64 = FAR_NS + 500_000_000;
 
 /// A transaction that was looked at here, and may be prepared.
 #[derive(Clone, Debug)]
@@ -22,7 +26,7 @@ struct Known {
     newest: (u32, Vote),
     /// The highest timestamp of an attempt that was heard of.
     latest: Timestamp,
-    /// Since when, by the boot clock: nobody has said what became of it.
+    /// Since when, by the boot clock: nobody has said what became of it, and could have, as no view began since.
     since_ns: u64,
 }
 
@@ -55,6 +59,8 @@ pub struct Participant {
     read: Highest,
     /// Some replica may have served snapshots up to here.
     served: Timestamp,
+    /// The newest commit that was heard of. Its timestamp was accepted by a quorum of replicas, each by its own clock.
+    committed: Timestamp,
     /// Nothing is said yes to at or below the first any more; everything at or below the second has ended, everywhere.
     past: Past,
     /// It takes over: of what was settled when it began it knows nothing apart.
@@ -81,6 +87,7 @@ impl Participant {
             written: BTreeMap::new(),
             read: Highest::default(),
             served: Timestamp::ZERO,
+            committed: Timestamp::ZERO,
             past: Past::default(),
             takes_over: false,
             forgotten: Timestamp::ZERO,
@@ -178,11 +185,28 @@ impl Participant {
     }
 
     /// Some replica may have served snapshots of any range up to here.
-    pub fn served(&mut self, through: Timestamp) {
+    ///
+    /// A replica whose clock is ahead by an hour says so an hour ahead, and its word stays in the record. No more of
+    /// that is believed than this replica could say yes to within the next moments: a snapshot is served by a quorum, so
+    /// one that was read lies below what most clocks allow. The record keeps the word, and each view that begins looks
+    /// at it anew: until the next one no view decides above the cap of this one.
+    pub fn served(&mut self, now: Reading, through: Timestamp) {
+        let most = Timestamp::end_of(now.interval.latest.saturating_add(SERVED_AHEAD_NS));
+        let through = if through > most && !broken(Rule::ClocksUncapped) {
+            sometimes!("a replica says that it has served snapshots in the future");
+            most
+        } else {
+            through
+        };
         self.served = self.served.max(through);
         if !broken(Rule::ServedForgotten) {
             self.read.raise(&KeyRange::all(), through);
         }
+    }
+
+    /// The newest commit that was heard of here.
+    pub fn committed(&self) -> Timestamp {
+        self.committed
     }
 
     /// The highest that was heard of.
@@ -311,6 +335,7 @@ impl Participant {
         }
         self.ended.insert(transaction, (at, committed.cloned()));
         let proposal = committed?;
+        self.committed = at.max(self.committed);
         if known.is_none() {
             sometimes!("a commit comes to a replica that has not heard of it");
         }
@@ -333,6 +358,8 @@ impl Participant {
         asked: &[TransactionId],
         ends: &[&End],
     ) -> Vec<Installed> {
+        // Between two views no replica hears what became of a transaction, however alive its coordinator is.
+        self.known.values_mut().for_each(|known| known.since_ns = now.boot_ns);
         // A view that began here may have been bypassed: only what is said now is the group's.
         self.prepared.doubt();
         self.fences.clear();

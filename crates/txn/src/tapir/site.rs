@@ -58,6 +58,11 @@ pub trait Site: Send + Sync + 'static {
     fn settled(&self) -> Option<Timestamp> {
         None
     }
+    /// How long replicas take to answer, in nanoseconds: the longest round trip that was measured; zero, where none was.
+    /// Transactions that have met come again as far apart.
+    fn round_trip_ns(&self) -> u64 {
+        0
+    }
     /// What the nearest replica that answers has of a range now, which may be less than others have. `fresh` asks another one first than was asked before: a
     /// transaction that failed may have read what was behind. `None` if nobody has answered when the boot clock reaches `until`.
     fn read(

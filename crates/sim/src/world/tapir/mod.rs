@@ -82,7 +82,6 @@ impl Carried for Tapir {
             seed,
             guarantee: world.guarantee(),
             halves: world.halves(),
-            farthest_ns: world.options.regions.farthest_ns(),
             // What is measured is what a host does.
             forgetting: world.options.scene.map_or(SOON, |_| Forgetting::default()),
             wait_ns: wait_of(&world.options),
@@ -315,9 +314,13 @@ impl World<Tapir> {
         let Some(life) = &self.nodes[node].life else { return };
         let all = self.nodes.len();
         let turn = |coordinator: u32| (node + all - (coordinator as usize - 1)) % all;
-        // Both ways there and back of the slow path, and as much again.
-        let overdue_ns = OVERDUE.max(4 * self.options.regions.farthest_ns());
+        let round_trip_ns = life.desk.round_trip_ns();
+        // Both ways there and back of the slow path, how it ended, and as much again.
+        let overdue_ns = OVERDUE.max(6 * round_trip_ns);
         let mut errands = Vec::new();
+        let paces = |life: &mut Life| life.members.values_mut().for_each(|member| member.replica.pace(round_trip_ns));
+        self.nodes[node].life.as_mut().into_iter().for_each(paces);
+        let Some(life) = &self.nodes[node].life else { return };
         for (replica, late) in
             life.members.values().flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
         {
