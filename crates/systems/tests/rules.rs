@@ -469,24 +469,40 @@ fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
 /// Who begins to read here when another leads already must not find that he may.
 #[test]
 fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead() {
-    let mut node = Node { voter: Some(Voter::Here), ..Node::default() };
-    node.boot(1_000_000 * MS, Default::default());
-    node.pass(100 * MS);
-    assert!(node.replica.as_ref().is_some_and(Replica::is_serving));
-    let now = node.reading();
-    node.replica.as_mut().expect("it lives").abdicate(now, &mut node.out);
-    let (mut withdrawn, mut given) = (false, false);
-    for effect in node.out.drain() {
-        match effect {
-            Do::Do(Effect::Readable(slot)) => withdrawn = slot.until == 0 && !slot.leads,
-            Do::Send { message: Message::Group(group::Message::TakeOver { .. }), .. } => {
-                assert!(withdrawn, "the slot is withdrawn first");
-                given = true;
+    // At once, and when a timestamp that was used has to pass first.
+    for used in [false, true] {
+        let mut node = Node { voter: Some(Voter::Here), ..Node::default() };
+        node.boot(1_000_000 * MS, Default::default());
+        node.pass(100 * MS);
+        if used {
+            let footing = node.read(1, "a");
+            node.ask(1, 2, Some(footing), write("a"));
+        }
+        let (mut withdrawn, mut given) = (false, false);
+        let mut look = |node: &mut Node| {
+            for effect in node.out.drain() {
+                match effect {
+                    Do::Do(Effect::Readable(slot)) => withdrawn = slot.until == 0 && !slot.leads,
+                    Do::Arm { timer, at } => drop(node.timers.insert(timer, at)),
+                    Do::Send { message: Message::Group(group::Message::TakeOver { .. }), .. } => {
+                        assert!(withdrawn, "the slot is withdrawn first");
+                        given = true;
+                    }
+                    _ => {}
+                }
             }
-            _ => {}
+            given
+        };
+        let now = node.reading();
+        node.replica.as_mut().expect("it lives").abdicate(now, &mut node.out);
+        assert_eq!(look(&mut node), !used);
+        if used {
+            node.now += 3 * EPSILON;
+            let (now, timer) = (node.reading(), Timer::Group(group::Timer::Abdicate));
+            node.replica.as_mut().expect("it lives").on_timer(now, timer, &mut node.out);
+            assert!(look(&mut node), "leadership is given away");
         }
     }
-    assert!(given, "leadership is given away");
 }
 
 #[test]

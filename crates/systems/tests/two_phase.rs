@@ -449,6 +449,11 @@ fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_abo
     let aborted = [Between::Decided { transaction, at: None, voted_in: 3 }];
     assert_eq!(world.answers(0, asks(term)), aborted);
     assert_eq!(world.answers(0, asks(term - 1)), aborted);
+    // Nor where an echo of its first question has begun: when that is wounded, nobody hears that the transaction is aborted.
+    world.read(0, 1, "a", Lock::Exclusive);
+    assert_eq!(world.answers(0, asks(term + 1)), []);
+    let why = Conflict::LeaderChanged;
+    assert_eq!(world.answers(0, Between::Wound { transaction, why }), []);
 }
 
 /// A leader that was deposed is told of a decision about what its successor has prepared. If it said that this has ended, the coordinator would forget, and the

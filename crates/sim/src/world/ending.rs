@@ -10,8 +10,8 @@ use meridian_mvcc::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<R: Carried> World<R> {
-    /// All clients are done, and replicas have nothing left to do. A shard that has been at rest once stays so: its leader may still
-    /// close timestamps, each with an entry that travels.
+    /// All clients are done, and replicas have nothing left to do. A shard's log that has been at rest since nothing was locked or
+    /// owed anywhere stays so: its leader may still close timestamps, each with an entry that travels.
     pub(super) fn is_at_rest(&self, rested: &mut BTreeSet<ShardId>) -> bool {
         let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
         lives().count() + self.gone.len() == self.nodes.len()

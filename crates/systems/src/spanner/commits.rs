@@ -51,6 +51,9 @@ impl Replica {
 
     /// Draws timestamps for commits and prepares that hold their locks.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        if now.health != Health::Good && !broken(Rule::FencedServes) {
+            return; // How far ahead a vote is, and when a change of the schema is due, is not known either.
+        }
         for _ in 0..self.ready.len() {
             let Some(mut pending) = self.ready.pop_front() else { return };
             if let Some(left) = pending.lies_ahead(now) {
@@ -60,6 +63,11 @@ impl Replica {
                 continue;
             }
             pending.drawn_ns = now.boot_ns;
+            let ahead = pending.change().map_or(0, |change| change.from.nanos);
+            if let Some(votes) = pending.votes.take_if(|votes| votes.is_far(now, ahead)) {
+                self.abort_voted(now, pending, &votes, Conflict::Late, out);
+                continue;
+            }
             if let Some(votes) = pending.votes.as_ref().filter(|_| !broken(Rule::CommitBelowPrepare)) {
                 self.issuer.observe(votes.above());
             }

@@ -597,7 +597,9 @@ impl Replica {
         let (mut events, before) = (VecDeque::new(), out.mark());
         let group = &mut self.group;
         let result = out.lend(|out| step(group, out), |effect| embed(effect, &mut events));
-        if self.published.leads && !self.group.is_leader() && !broken(Rule::SlotWithdrawnLate) {
+        let gave_up = self.published.leads && !self.group.is_leader();
+        let gone = self.published.until > 0 && self.group.lease().is_none();
+        if (gave_up || gone) && !broken(Rule::SlotWithdrawnLate) {
             // Before another is told that it may lead: its commits must not be missed by a session that begins here afterwards.
             self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
             out.act_at(before, Effect::Readable(self.published));

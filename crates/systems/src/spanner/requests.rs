@@ -5,9 +5,9 @@ use super::replica::{Live, Message, Pending, Replica};
 use super::two_phase::{Asked, Ballot, Decider};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, Outbox, sometimes};
+use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{Ask, Blind, Reply, Request, Spent, Ticket, TransactionId, Verdict};
+use meridian_txn::locking::{Ask, Blind, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
@@ -154,6 +154,9 @@ impl Replica {
     /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good. One that does not ask so is heard.
     fn hears_blindly(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
         let Some(Blind { term, by }) = request.blind else { return true };
+        if now.health != Health::Good && !broken(Rule::FencedServes) {
+            return false; // By when it may begin is a moment of a clock: it asks again.
+        }
         let (who, id, this) = (request.transaction, request.id, self.group.term().0);
         let begun = self.live.contains_key(&who);
         let doomed = self.live.get(&who).is_some_and(|live| live.doomed.is_some());
@@ -181,8 +184,9 @@ impl Replica {
             }
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
-                for Ballot { shard, node, term: voted_in, .. } in self.blinds.take_early(who) {
-                    let asked = Asked { transaction: who, blind: request.blind, decides: term, voted_in };
+                for Ballot { shard, node, term: voted_in, vote } in self.blinds.take_early(who) {
+                    let reads = matches!(vote, Vote::Read { .. });
+                    let asked = Asked { transaction: who, blind: request.blind, decides: term, voted_in, reads };
                     self.tell_voter(now, self.seat(node, shard), asked, out);
                 }
                 self.refuse(&Pending::new(from, request.clone()), Conflict::LeaderChanged, out);

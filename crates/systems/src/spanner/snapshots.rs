@@ -16,7 +16,7 @@ use super::replica::{Effect, Message, Replica, Serve};
 use super::two_phase::InDoubt;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, Outbox, sometimes, step};
+use meridian_machine::{Address, Health, Outbox, sometimes, step};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::{Ask, Footing, Reply, Request};
 
@@ -48,7 +48,8 @@ impl Replica {
         let scope = scope.as_ref().unwrap_or(&all);
         let alone = self.bounds.contains_range(scope);
         let at = at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
-        if at.nanos > now.interval.latest + FUTURE_NS && at > self.visible {
+        let fenced = now.health != Health::Good && !broken(Rule::FencedServes);
+        if (at.nanos > now.interval.latest + FUTURE_NS || fenced) && at > self.visible {
             // To promise the future would push every commit's timestamp, and its wait, out to there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }

@@ -19,7 +19,7 @@ use super::schemas::Registered;
 use super::{Agreed, Rows};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes, step};
+use meridian_machine::{Address, Health, NodeId, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_txn::locking::{Ask, Between, Blind, Reply, Seat, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
@@ -30,8 +30,8 @@ pub(super) const RESOLVE_NS: u64 = 1_000_000_000;
 /// A vote of a shard that was only read is good for at least so long, and for about so long if a new ceiling is needed; under a short lease for less.
 const READ_AT_LEAST_NS: u64 = 300_000_000;
 const READ_FOR_NS: u64 = 1_000_000_000;
-/// What is prepared and not resolved is asked for after 1, 2, 4 … rounds, at most 2 to the power of this.
-const MOST_RESTS: u32 = 4;
+/// What is prepared and not resolved is asked for after 1, 2 and then 4 rounds: at most 2 to the power of this.
+const MOST_RESTS: u32 = 2;
 /// A prepare timestamp, or what was read, may be so far ahead of the coordinator's clock: otherwise its clock, or another, is wrong.
 const FAR_NS: u64 = 1_000_000_000;
 
@@ -122,6 +122,11 @@ impl Collected {
         self.0.values().map(below).min().unwrap_or(Timestamp::MAX)
     }
 
+    /// Whether some vote is so far ahead that a clock is wrong: the commit would wait for that, and everything behind it.
+    pub(super) fn is_far(&self, now: Reading, ahead_ns: u64) -> bool {
+        self.above().nanos > now.interval.latest.max(ahead_ns) + FAR_NS
+    }
+
     /// The shards that have prepared, and the terms in which they voted.
     pub(super) fn prepared(&self) -> (Vec<ShardId>, Vec<u64>) {
         let prepared = self.0.values().filter(|ballot| matches!(ballot.vote, Vote::Prepared { .. }));
@@ -162,6 +167,8 @@ pub(super) struct Asked {
     /// The term in which it is decided, and the one in which the participant voted.
     pub(super) decides: u64,
     pub(super) voted_in: u64,
+    /// It was only read there.
+    pub(super) reads: bool,
 }
 
 /// An attempt that has only read here, and has voted.
@@ -208,7 +215,7 @@ impl Replica {
             && let Some(Collecting { mut pending, votes, .. }) = self.collecting.remove(&who)
         {
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
-            if votes.above().nanos > now.interval.latest.max(ahead) + FAR_NS {
+            if votes.is_far(now, ahead) {
                 return self.abort_voted(now, pending, &votes, Conflict::Late, out);
             }
             step!("coordinator: has all votes");
@@ -253,8 +260,10 @@ impl Replica {
     /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait, if this is the leadership that counts.
     pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
         let votes = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
-        for Ballot { shard, node, term, .. } in votes {
-            let asked = Asked { transaction: who, blind: None, decides: self.group.term().0, voted_in: term };
+        for Ballot { shard, node, term, vote } in votes {
+            // None of a later leadership's was kept.
+            let (decides, reads) = (self.group.term().0, matches!(vote, Vote::Read { .. }));
+            let asked = Asked { transaction: who, blind: None, decides, voted_in: term, reads };
             self.tell_voter(now, self.seat(node, shard), asked, out);
         }
     }
@@ -577,8 +586,9 @@ impl Replica {
         }
         match between {
             Between::Vote { transaction, shard, vote, blind, decides, voted_in } => {
+                let reads = matches!(vote, Vote::Read { .. });
                 let ballot = Ballot { shard, node: from.node, term: voted_in, vote };
-                self.on_vote(now, from, Asked { transaction, blind, decides, voted_in }, ballot, out);
+                self.on_vote(now, from, Asked { transaction, blind, decides, voted_in, reads }, ballot, out);
             }
             Between::Decided { transaction: who, at, voted_in } => self.on_decided(now, from, who, (at, voted_in), out),
             Between::Undecided { transaction } => self.on_undecided(transaction),
@@ -602,8 +612,11 @@ impl Replica {
     }
 
     fn on_vote(&mut self, now: Reading, from: Address, asked: Asked, ballot: Ballot, out: &mut Outbox<Replica>) {
-        let Asked { transaction: who, blind, .. } = asked;
-        let (shard, reads) = (ballot.shard, matches!(ballot.vote, Vote::Read { .. }));
+        let Asked { transaction: who, blind, reads, .. } = asked;
+        let shard = ballot.shard;
+        if self.is_decided_later(asked) {
+            return; // An echo of its first question may live here; nothing of it is decided by that.
+        }
         // A shard that was only read and votes again asks whether its promise is still needed.
         let mut again = false;
         if let Some(collecting) = self.collecting.get(&who) {
@@ -638,6 +651,9 @@ impl Replica {
     /// Whether a commit of which nothing is known here may yet begin.
     fn is_expected(&mut self, now: Reading, who: TransactionId, blind: Option<Blind>) -> bool {
         let this = blind.filter(|blind| blind.term == self.group.term().0);
+        if this.is_some() && now.health != Health::Good {
+            return true; // By when it may begin is a moment of a clock.
+        }
         this.is_some_and(|blind| self.blinds.expects(now.interval.latest, who, blind.by)) && !self.is_remembered(who)
     }
 
@@ -659,7 +675,7 @@ impl Replica {
 
     /// What became of a transaction that another shard has prepared.
     pub(super) fn tell_voter(&mut self, now: Reading, from: Address, asked: Asked, out: &mut Outbox<Replica>) {
-        let Asked { transaction: who, blind, decides, voted_in } = asked;
+        let Asked { transaction: who, blind, decides, voted_in, reads } = asked;
         if self.is_ending(who) {
             return;
         }
@@ -667,13 +683,23 @@ impl Replica {
         if known.is_some() {
             return self.say_decided(from, who, known, voted_in, out);
         }
-        let later = decides > self.group.term().0 && !broken(Rule::DecidesInAnyTerm);
-        if later || self.is_expected(now, who, blind) {
+        if self.is_decided_later(asked) || self.is_expected(now, who, blind) {
             return; // It votes again.
+        }
+        if reads && decides <= self.forgotten.0 {
+            return; // Decisions are kept for who has prepared. That this one has committed may be forgotten; its bound passes.
+        }
+        if decides == 0 && now.interval.latest >= self.leased_until(now) {
+            return; // An earlier release has prepared it, and named no leadership: only a lease says that this is the one that counts.
         }
         // No commit of it can stand here any more (invariant 4).
         sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
         self.say_decided(from, who, None, voted_in, out);
+    }
+
+    /// Whether only a later leadership than this one decides on a transaction.
+    fn is_decided_later(&self, asked: Asked) -> bool {
+        asked.decides > self.group.term().0 && !broken(Rule::DecidesInAnyTerm)
     }
 
     fn on_decided(
@@ -699,7 +725,8 @@ impl Replica {
             self.let_reader_go(now, who, at, out);
         } else if at.is_some() {
             // It has ended here already, if this leader would know (invariant 5). If its record is only on its way into the log, it will ask.
-            let knows = voted_in <= self.group.term().0 || broken(Rule::EndedUnknown);
+            let leased = voted_in > 0 || now.interval.latest < self.leased_until(now); // An earlier release named no term.
+            let knows = leased && voted_in <= self.group.term().0 || broken(Rule::EndedUnknown);
             if knows && !self.is_ending(who) {
                 out.send(from, Message::Between(ended));
             }

@@ -17,7 +17,7 @@ use crate::spanner::desk::{Desk, Key};
 use crate::spanner::life::{self, Copy, Life, Timing};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::group::{Index, Record};
+use meridian_replication::group::{Group, Index, Record};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Effect, Message, Replica, Serve};
 use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
@@ -230,17 +230,19 @@ impl Carried for Spanner {
 
     fn conclude(_: &mut World<Self>) {}
 
-    /// Each shard has had a moment in which no lock was held, nothing was under way, and all its members knew as much.
+    /// No lock is held, nothing is owed, and each shard has had a moment in which nothing was under way and all its members knew as much.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool {
-        let idle = |member: &Member<Replica>| {
-            let (replica, group) = (&member.replica, member.replica.group());
-            replica.locks().is_empty() && replica.unresolved() == 0 && group.last_index() == group.commit_index()
-        };
+        let lives = || world.nodes.iter().filter_map(|node| node.life.as_ref());
+        let agreed = |group: &Group| group.last_index() == group.commit_index();
         let rests = |shard: ShardId| {
-            let lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
-            let mut members = lives.filter_map(|life| life.members.get(&shard));
-            members.all(idle) && world.is_known_everywhere(shard)
+            let mut members = lives().filter_map(|life| life.members.get(&shard));
+            members.all(|member| agreed(member.replica.group())) && world.is_known_everywhere(shard)
         };
+        let free = |replica: &Replica| replica.locks().is_empty() && replica.unresolved() == 0;
+        if !lives().flat_map(|life| life.members.values()).all(|member| free(&member.replica)) {
+            rested.clear();
+            return false;
+        }
         let mut left = world.shards();
         left.retain(|shard| !rested.contains(shard) && !rests(*shard));
         rested.extend(world.shards().into_iter().filter(|shard| !left.contains(shard)));
