@@ -260,7 +260,10 @@ impl Rewriter {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 *expr = call("at time zone", vec![take(timestamp), take(time_zone)]);
             }
-            Expr::Collate { expr: inner, .. } => *expr = take(inner),
+            Expr::Collate { expr: inner, collation } => {
+                meridian_sql::collation(collation)?;
+                *expr = take(inner);
+            }
             Expr::Position { expr: what, r#in } => *expr = call("strpos", vec![take(r#in), take(what)]),
             Expr::Substring { expr: text, substring_from, substring_for, .. } => {
                 let from =

@@ -8,11 +8,11 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use meridian_sql::system::{Catalog, SystemFunction};
-use meridian_sql::{Datum, Facts, Scalar, SqlError, Type, state};
+use meridian_sql::{Datum, Facts, Held, Scalar, SqlError, Type, check_value, state};
 use std::fmt::{self, Debug};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What functions may ask about the session that runs the query; set anew whenever the query starts.
 #[derive(Clone, Default)]
@@ -24,6 +24,41 @@ pub(crate) struct Known {
     pub(crate) now_us: i64,
     /// Empty unless a function [looks](Moment::looks).
     pub(crate) catalog: Catalog,
+    /// Set when the query was given up: a row at a time, functions stop.
+    pub(crate) stopped: Arc<AtomicBool>,
+}
+
+/// An argument of a function, for all rows of a batch.
+enum Argument {
+    One(Datum),
+    Each(Vec<Datum>),
+}
+
+impl Argument {
+    fn of(value: &ColumnarValue) -> Result<Argument> {
+        Ok(match value {
+            ColumnarValue::Scalar(scalar) => {
+                Argument::One(datums(&scalar.to_array()?).map_err(outward)?.pop().unwrap_or(Datum::Null))
+            }
+            ColumnarValue::Array(array) => Argument::Each(datums(array).map_err(outward)?),
+        })
+    }
+
+    fn take(&mut self, row: usize) -> Datum {
+        match self {
+            Argument::One(datum) => datum.clone(),
+            Argument::Each(all) => std::mem::replace(&mut all[row], Datum::Null),
+        }
+    }
+}
+
+/// The bytes of a value that lie elsewhere.
+fn bytes_of(datum: &Datum) -> usize {
+    match datum {
+        Datum::Text(text) => text.len(),
+        Datum::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
 }
 
 impl Moment {
@@ -132,16 +167,19 @@ impl ScalarUDFImpl for ByRow {
         let stable = self.signature.volatility != Volatility::Volatile;
         let scalars = stable && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalars { 1 } else { args.number_rows };
-        let mut columns = Vec::with_capacity(args.args.len());
-        for arg in &args.args {
-            columns.push(datums(&arg.to_array(rows)?).map_err(outward)?);
-        }
+        let mut arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+        let mut held = Held::none(&known.facts.memory);
         let mut out = Vec::with_capacity(rows);
-        let mut row = Vec::with_capacity(columns.len());
+        let mut row = Vec::with_capacity(arguments.len());
         for at in 0..rows {
+            if known.stopped.load(Ordering::Relaxed) {
+                return Err(outward(SqlError::new(state::CANCELED, "the query was stopped")));
+            }
             row.clear();
-            row.extend(columns.iter_mut().map(|column| std::mem::replace(&mut column[at], Datum::Null)));
-            out.push((self.body)(&known, &row).map_err(outward)?);
+            row.extend(arguments.iter_mut().map(|argument| argument.take(at)));
+            let value = (self.body)(&known, &row).map_err(outward)?;
+            held.add(bytes_of(&value)).map_err(outward)?;
+            out.push(value);
         }
         let result = array(out.iter(), args.return_field.data_type()).map_err(outward)?;
         if scalars {
@@ -203,7 +241,6 @@ const SHARED: &[&str] = &[
     "cbrt",
     "chr",
     "coalesce",
-    "concat_ws",
     "cos",
     "cosh",
     "cot",
@@ -219,7 +256,6 @@ const SHARED: &[&str] = &[
     "least",
     "ln",
     "log",
-    "lpad",
     "make_date",
     "nullif",
     "overlay",
@@ -229,10 +265,7 @@ const SHARED: &[&str] = &[
     "regexp_count",
     "regexp_instr",
     "regexp_like",
-    "regexp_replace",
-    "repeat",
     "reverse",
-    "rpad",
     "sin",
     "sinh",
     "split_part",
@@ -370,6 +403,10 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             }
             _ => Ok(Datum::Null),
         })),
+        "regexp_replace" => {
+            let last = Arc::new(Mutex::new(None));
+            Some(ByRow::of(name, Type::Text, moment, move |_, args| regex_replace(args, &last)))
+        }
         // The direction of this cast depends on what is cast: an id has a name, a name has an id.
         "regclass" | "regtype" => {
             let of = |field: &FieldRef| if base_type(field.data_type()).is_text() { "name" } else { "oid" };
@@ -386,6 +423,84 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             }))
         }
         _ => cast(name, moment).or_else(|| own(name, moment)).or_else(|| system(name, moment)),
+    }
+}
+
+/// The expression that was used last, and what it was made of.
+type LastRegex = Mutex<Option<(String, regex::Regex)>>;
+
+/// `regexp_replace(text, pattern, replacement [, flags])`.
+fn regex_replace(args: &[Datum], last: &LastRegex) -> Result<Datum, SqlError> {
+    if args.iter().any(Datum::is_null) {
+        return Ok(Datum::Null);
+    }
+    let (text, pattern, replacement, flags) = match args {
+        [Datum::Text(text), Datum::Text(pattern), Datum::Text(replacement)] => (text, pattern, replacement, ""),
+        [Datum::Text(text), Datum::Text(pattern), Datum::Text(replacement), Datum::Text(flags)] => {
+            (text, pattern, replacement, &**flags)
+        }
+        args => return Err(undefined("regexp_replace", &args.iter().map(Datum::type_of).collect::<Vec<_>>())),
+    };
+    let all = flags.contains('g');
+    // A dot matches a newline in PostgreSQL, unless a flag says otherwise.
+    let mut mode = String::from("s");
+    for flag in flags.chars() {
+        match flag {
+            'g' => {}
+            'c' => mode.retain(|mode| mode != 'i'),
+            'i' | 'x' => mode.push(flag),
+            's' if !mode.contains('s') => mode.push('s'),
+            's' => {}
+            'n' | 'm' => mode = mode.replace('s', "") + "m",
+            flag => {
+                let message = format!("invalid regular expression option: \"{flag}\"");
+                return Err(SqlError::new(state::INVALID_PARAMETER, message));
+            }
+        }
+    }
+    let source = if mode.is_empty() { pattern.to_string() } else { format!("(?{mode}){pattern}") };
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let regex = match last.take() {
+        Some((of, regex)) if of == source => regex,
+        _ => regex::Regex::new(&source).map_err(|error| {
+            let detail = error.to_string().lines().last().unwrap_or_default().to_owned();
+            SqlError::new("2201B", "invalid regular expression").detail(detail)
+        })?,
+    };
+    let mut out = String::new();
+    let mut behind = 0;
+    for captures in regex.captures_iter(text) {
+        let Some(whole) = captures.get(0) else { break };
+        out.push_str(&text[behind..whole.start()]);
+        expand(replacement, &captures, &mut out);
+        check_value(out.len())?;
+        behind = whole.end();
+        if !all {
+            break;
+        }
+    }
+    out.push_str(&text[behind..]);
+    check_value(out.len())?;
+    *last = Some((source, regex));
+    Ok(Datum::text(out))
+}
+
+/// A replacement with `\1` to `\9` and `\&` filled in.
+fn expand(replacement: &str, captures: &regex::Captures<'_>, out: &mut String) {
+    let mut chars = replacement.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('&') => out.push_str(&captures[0]),
+                Some(digit @ '1'..='9') => {
+                    let group = digit as usize - '0' as usize;
+                    out.push_str(captures.get(group).map_or("", |found| found.as_str()));
+                }
+                Some('\\') | None => out.push('\\'),
+                Some(other) => out.extend(['\\', other]),
+            },
+            c => out.push(c),
+        }
     }
 }
 

@@ -53,6 +53,9 @@ use sqlparser::ast::{Query, Statement};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+/// So many queries are planned at once; more of them wait.
+const PLANNERS: usize = 16;
+
 /// How much and on how many threads the engine works.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -101,6 +104,7 @@ impl Started {
             .worker_threads(options.threads.max(1))
             .thread_name("analytic")
             .thread_stack_size(8 << 20)
+            .max_blocking_threads(PLANNERS)
             .enable_time()
             .build()
             .map_err(|error| text(&error))?;
@@ -123,18 +127,19 @@ impl Started {
         let shared = Shared { state, handle: runtime.handle().clone() };
         Ok(Started { shared: Arc::new(shared), runtime: Some(runtime) })
     }
+}
 
+impl Shared {
     fn plan(
-        &self,
-        query: &Query,
+        self: Arc<Self>,
+        mut query: Query,
         tables: &[Arc<Table>],
         declared: &[Option<Type>],
     ) -> Result<Arc<dyn AnalyticPlan>, SqlError> {
-        let mut query = query.clone();
         let counts = dialect::rewrite(&mut query)?;
         let statement = Statement::Query(Box::new(query));
         let moment = Moment::default();
-        let context = context::Context::new(&self.shared.state, tables, &moment);
+        let context = context::Context::new(&self.state, tables, &moment);
         let options = ParserOptions::new()
             .with_parse_float_as_decimal(true)
             .with_support_varchar_with_length(true)
@@ -163,7 +168,7 @@ impl Started {
             let mut typed = PlannerContext::new().with_prepare_param_data_types(fields);
             logical = planner.sql_statement_to_plan_with_context(statement, &mut typed).map_err(failed)?;
         }
-        let state = &self.shared.state;
+        let state = &self.state;
         let analyze = |logical| state.analyzer().execute_and_check(logical, state.config_options(), |_, _| {});
         logical = repair::repair(logical, &moment).map_err(failed)?;
         let mut applied = Vec::new();
@@ -177,14 +182,7 @@ impl Started {
         }
         let logical = analyze(logical).map_err(failed)?;
         let columns = value::columns(logical.schema().fields());
-        Ok(Arc::new(plan::Plan {
-            shared: self.shared.clone(),
-            logical,
-            applied: applied.into(),
-            params,
-            columns,
-            moment,
-        }))
+        Ok(Arc::new(plan::Plan { shared: self.clone(), logical, applied: applied.into(), params, columns, moment }))
     }
 }
 
@@ -198,7 +196,11 @@ impl Analytic for DataFusion {
         Box::pin(async move {
             let started = self.started.get_or_init(|| Started::new(&self.options));
             let started = started.as_ref().map_err(|why| SqlError::new("XX000", why.clone()))?;
-            started.plan(query, tables, params)
+            // On a thread of its own: the session stays one that can be stopped, and others go on.
+            let (shared, query, tables, params) =
+                (started.shared.clone(), query.clone(), tables.to_vec(), params.to_vec());
+            let planning = started.shared.handle.spawn_blocking(move || shared.plan(query, &tables, &params));
+            planning.await.unwrap_or_else(|_| Err(SqlError::new("XX000", "the analytical engine failed")))
         })
     }
 }

@@ -7,16 +7,19 @@ use crate::sequential::in_order;
 use crate::subquery::{self, Apply};
 use crate::table::{Bridge, Event, Request};
 use crate::value;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, Result, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use meridian_sql::system::Catalog;
 use meridian_sql::{AnalyticPlan, AnalyticRows, Column, Datum, Position, Reader, SqlError, Type, state};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -83,17 +86,53 @@ enum Rows {
     Over,
 }
 
-/// A query's task; it ends with its rows.
-struct Task(JoinHandle<()>);
+/// A query's task; it ends with its rows. One that computes without a pause notices it at the next row that a function of ours
+/// computes, or at the next batch.
+struct Task(JoinHandle<()>, Arc<AtomicBool>);
 
 impl Drop for Task {
     fn drop(&mut self) {
+        self.1.store(true, Ordering::Relaxed);
         self.0.abort();
     }
 }
 
+/// How large a batch may become because of one constant that stands in each of its rows.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// The bytes of the largest constant of a plan.
+fn largest_constant(plan: &LogicalPlan) -> Result<usize> {
+    let mut largest = 0;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = expr {
+                    largest = largest.max(text.len());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(largest)
+}
+
+/// A query's operators. Planned apart from the threads that compute, which would stand still meanwhile.
+async fn physical(state: SessionState, logical: LogicalPlan) -> Result<(SessionState, Arc<dyn ExecutionPlan>)> {
+    let handle = Handle::current();
+    let planning = handle.clone().spawn_blocking(move || {
+        let mut state = state;
+        let logical = state.optimize(&logical)?;
+        let rows = BATCH_BYTES / largest_constant(&logical)?.max(1);
+        let batch_size = &mut state.config_mut().options_mut().execution.batch_size;
+        *batch_size = rows.clamp(1, *batch_size);
+        let plan = handle.block_on(state.query_planner().create_physical_plan(&logical, &state))?;
+        Ok((state, in_order(plan)?))
+    });
+    planning.await.unwrap_or_else(|_| Err(outward(SqlError::new("XX000", "the analytical engine failed"))))
+}
+
 impl Start {
-    fn spawn(self) -> Rows {
+    fn spawn(self, stopped: Arc<AtomicBool>) -> Rows {
         // One batch may be under way while the session sends another.
         let (sender, receiver) = mpsc::channel(2);
         let runtime = self.shared.handle.clone();
@@ -105,15 +144,14 @@ impl Start {
             // Nobody listens to a query that was given up.
             let _ = sender.send(end).await;
         });
-        Rows::Running(receiver, Task(task))
+        Rows::Running(receiver, Task(task, stopped))
     }
 
     async fn run(&self, sender: &mpsc::Sender<Event>) -> Result<()> {
         let mut state = self.shared.state.clone();
         state.config_mut().set_extension(Arc::new(Bridge(sender.clone())));
         let logical = subquery::bind(self.logical.clone(), &self.applied, &state)?;
-        let plan = state.create_physical_plan(&logical).await?;
-        let plan = in_order(plan)?;
+        let (state, plan) = physical(state, logical).await?;
         let mut batches = execute_stream(plan, state.task_ctx())?;
         while let Some(batch) = batches.next().await {
             let batch = batch?;
@@ -150,8 +188,10 @@ impl Rows {
             && let Rows::Ready(start) = std::mem::replace(self, Rows::Over)
         {
             let catalog = if start.moment.looks() { reader.catalog().await? } else { Catalog::default() };
-            start.moment.set(Known { facts: reader.facts().clone(), now_us: reader.now_us(), catalog });
-            *self = start.spawn();
+            let stopped = Arc::new(AtomicBool::new(false));
+            let (facts, now_us) = (reader.facts().clone(), reader.now_us());
+            start.moment.set(Known { facts, now_us, catalog, stopped: stopped.clone() });
+            *self = start.spawn(stopped);
         }
         let Rows::Running(events, task) = self else { return Ok(None) };
         let end = loop {

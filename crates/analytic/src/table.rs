@@ -145,7 +145,7 @@ impl TableProvider for Scanned {
             columns,
             conditions: filters.iter().filter_map(|filter| condition(&self.table, filter)).collect(),
             bridge,
-            limit_rows: limit.unwrap_or(CHUNK_ROWS).clamp(1, CHUNK_ROWS),
+            limit_rows: limit.unwrap_or(CHUNK_ROWS).clamp(1, CHUNK_ROWS.min(state.config().batch_size())),
         };
         Ok(Arc::new(StreamingTableExec::try_new(schema, vec![Arc::new(scan)], None, [], false, limit)?))
     }

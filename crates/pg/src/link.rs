@@ -99,6 +99,17 @@ impl Link {
         }
     }
 
+    /// Ready when the client has closed the connection while its statement runs. What it sends meanwhile is kept for later; a client
+    /// that sends more than [`KEEP_BYTES`] ahead is not watched any longer. Losing this future loses no byte.
+    pub(crate) async fn gone(&mut self) -> End {
+        while self.input.len() < KEEP_BYTES {
+            if let Err(end) = self.receive().await {
+                return end;
+            }
+        }
+        std::future::pending().await
+    }
+
     /// Sends what has been answered. Losing this future loses no byte.
     pub(crate) async fn flush(&mut self) -> Result<(), End> {
         while self.sent < self.answers.len() {

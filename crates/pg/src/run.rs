@@ -1,4 +1,4 @@
-//! Running a statement's future under its limits: a cancel request, and a deadline.
+//! Running a statement's future under its limits: a cancel request, a deadline, and the client's presence.
 //!
 //! Most statements are ready at the first poll and pay for none of this. One that waits first sends what earlier statements
 //! answered, and then listens for whoever may stop it.
@@ -59,7 +59,7 @@ async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Runs a statement. The outer error ends the connection.
+/// Runs a statement. The outer error ends the connection: the statement of a client that has gone is not finished.
 pub(crate) async fn statement<T>(
     link: &mut Link,
     entry: &Entry,
@@ -81,6 +81,7 @@ pub(crate) async fn statement<T>(
         answer = future => Ok(answer),
         () = cancelled => Err(Interruption::Cancelled),
         () = limits.expired() => Err(Interruption::TimedOut),
+        end = link.gone() => return Err(end),
     })
 }
 

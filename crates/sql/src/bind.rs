@@ -5,6 +5,7 @@
 use crate::aggregate::{Aggregate, Kind};
 use crate::cast;
 use crate::catalog::Table;
+use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
@@ -452,7 +453,10 @@ impl Binder {
                 args.extend(trim_what.as_deref());
                 self.function(name, &args)?
             }
-            ast::Expr::Collate { expr, .. } => self.bind(expr)?,
+            ast::Expr::Collate { expr, collation } => {
+                clauses::collation(collation)?;
+                self.bind(expr)?
+            }
             other => return Err(SqlError::unsupported(format!("the expression {other}"))),
         })
     }
@@ -659,8 +663,11 @@ impl Binder {
         );
         let mut out = Vec::with_capacity(bound.len());
         for (at, arg) in bound.into_iter().enumerate() {
-            let counts =
-                at > 0 && matches!(function, Function::Substring | Function::Left | Function::Right | Function::Round);
+            let counts = match function {
+                Function::Substring | Function::Left | Function::Right | Function::Round => at > 0,
+                Function::Repeat | Function::LeftPad | Function::RightPad => at == 1,
+                _ => false,
+            };
             out.push(match (common, arg.ty) {
                 (Some(ty), _) => self.coerce(arg, ty, false)?,
                 (None, None) if counts => self.coerce(arg, Type::Int4, false)?,

@@ -8,6 +8,7 @@ use crate::dml::{Change, Insert};
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::limits;
 use crate::names;
 use crate::parse::Parsed;
 use crate::response::Column;
@@ -80,7 +81,7 @@ impl Compiled {
 
 fn only_reads(plan: &Plan) -> bool {
     match plan {
-        Plan::Select(select) => select.lock == Lock::Shared,
+        Plan::Select(select) => select.only_reads(),
         Plan::Explain(inner, true) => only_reads(inner),
         Plan::Analytic(_) | Plan::Explain(_, false) => true,
         _ => false,
@@ -307,6 +308,9 @@ async fn compile(
         statement if is_control(statement) => (Plan::Control, Arc::from([]), None),
         _ => (Plan::Schema, Arc::from([]), None),
     };
+    if let Some(columns) = &columns {
+        limits::check_outputs(columns.len())?;
+    }
     let (plan, columns) = match explained {
         Some(analyze) => {
             (Plan::Explain(Box::new(plan), analyze), Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])))

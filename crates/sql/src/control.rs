@@ -185,10 +185,23 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
         other => other.to_string(),
     };
     match set {
-        Set::SingleAssignment { variable, values, .. } => {
+        Set::SingleAssignment { scope, variable, values, .. } => {
             let value = values.iter().map(text).collect::<Vec<_>>().join(", ");
-            session.set(&variable.to_string(), &value)
+            let name = variable.to_string();
+            if *scope == Some(ast::ContextModifier::Local) {
+                session.remember_setting(&name);
+            }
+            session.set(&name, &value)
         }
+        // There is one role, and each user is the one it came as.
+        Set::SetRole { role_name: None, .. } => Ok(()),
+        Set::SetRole { role_name: Some(role), .. } => itself(session, &role.value, "SET ROLE"),
+        Set::SetSessionAuthorization(param) => match &param.kind {
+            ast::SetSessionAuthorizationParamKind::Default => Ok(()),
+            ast::SetSessionAuthorizationParamKind::User(user) => {
+                itself(session, &user.value, "SET SESSION AUTHORIZATION")
+            }
+        },
         Set::SetTimeZone { value, .. } => session.settings.set("timezone", &text(value)),
         Set::SetNames { charset_name, .. } => session.settings.set("client_encoding", &charset_name.value),
         Set::SetTransaction { modes, session: whole, .. } => {
@@ -211,6 +224,14 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
         }
         other => Err(SqlError::unsupported(other)),
     }
+}
+
+/// 0A000 unless a session is to be of the user that it is of.
+fn itself(session: &Session, name: &str, what: &str) -> Result<(), SqlError> {
+    if name == session.user() || name.eq_ignore_ascii_case("none") {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(format!("{what} {name}")))
 }
 
 /// As in Cloud Spanner: when this session's newest transaction that wrote was committed.

@@ -7,6 +7,7 @@ use crate::backfill::Step;
 use crate::bind::Binder;
 use crate::bulk::{Bulk, Ids};
 use crate::catalog::{self, ColumnDef, Index, IndexPart, Table};
+use crate::clauses;
 use crate::dml;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
@@ -32,6 +33,7 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
     let ids = &mut Ids { database: &*database, own };
     Ok(match statement {
         Statement::CreateTable(create) => {
+            clauses::create_table(create)?;
             create_table(txn, ids, create).await?;
             "CREATE TABLE".into()
         }
@@ -40,10 +42,12 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
             "CREATE INDEX".into()
         }
         Statement::AlterTable(alter) => {
+            clauses::alter_table(alter)?;
             alter_table(engine, txn, ids, clean, alter, sequence).await?;
             "ALTER TABLE".into()
         }
         Statement::Truncate(truncate) => {
+            clauses::truncate(truncate)?;
             for target in &truncate.table_names {
                 let old = open(engine, txn, clean, &target.name).await?;
                 let mut table = (*old).clone();
@@ -214,9 +218,6 @@ fn index_name(table: &Table, parts: &[IndexPart], suffix: &str) -> String {
 
 async fn create_table(txn: &mut dyn Transaction, ids: &mut Ids<'_>, create: &ast::CreateTable) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
-    if create.query.is_some() || create.like.is_some() || create.temporary {
-        return Err(SqlError::unsupported("CREATE TABLE AS, LIKE or TEMPORARY"));
-    }
     if name.contains('.') {
         let schema = name.split('.').next().unwrap_or("");
         return Err(SqlError::new(state::NO_SCHEMA, format!("schema \"{schema}\" does not exist")));
@@ -428,9 +429,7 @@ async fn declare_index(
     clean: bool,
     create: &ast::CreateIndex,
 ) -> Result<Option<(Arc<Table>, Table)>, SqlError> {
-    if create.predicate.is_some() {
-        return Err(SqlError::unsupported("a partial index"));
-    }
+    clauses::create_index(create)?;
     let old = open(engine, txn, clean, &create.table_name).await?;
     let mut table = (*old).clone();
     let parts = parts(&table, &create.columns)?;
@@ -489,6 +488,7 @@ async fn alter_table(
                     let message = format!("column \"{}\" of relation \"{}\" already exists", column.name, table.name);
                     return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
                 }
+                clauses::check_columns(table.columns.len() + 1)?;
                 if column.not_null || column.default.is_some() {
                     // Rows that lack a column read it as NULL, so those that are there are written anew.
                     let old = table.clone();

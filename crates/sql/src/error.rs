@@ -74,7 +74,10 @@ pub mod state {
     pub const DISK_FULL: &str = "53100";
     pub const OUT_OF_MEMORY: &str = "53200";
     pub const TOO_LARGE: &str = "54000";
+    pub const TOO_COMPLEX: &str = "54001";
+    pub const TOO_MANY_COLUMNS: &str = "54011";
     pub const NOT_IN_STATE: &str = "55000";
+    pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub const UNAVAILABLE: &str = "57P03";
     pub const CANCELED: &str = "57014";
     pub const IO: &str = "58030";
@@ -151,7 +154,7 @@ impl From<Failure> for SqlError {
             )
             }
             Failure::DiskFull => SqlError::new(state::DISK_FULL, text).hint("Free some space; reads go on meanwhile."),
-            Failure::LockTimeout => SqlError::new("55P03", text),
+            Failure::LockTimeout | Failure::Locked => SqlError::new(state::LOCK_NOT_AVAILABLE, text),
             Failure::Refused(_) => SqlError::new(state::NOT_IN_STATE, text),
             Failure::Unavailable(_) => SqlError::new(state::UNAVAILABLE, text),
             Failure::Storage(_) => SqlError::new(state::IO, text),

@@ -4,6 +4,7 @@ use crate::datetime::timestamp_from_text;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Scope;
+use crate::limits;
 use crate::number;
 use crate::system;
 use crate::types::Type;
@@ -31,7 +32,11 @@ pub(crate) enum Function {
     Substring,
     Replace,
     Concat,
+    ConcatWith,
     Join,
+    Repeat,
+    LeftPad,
+    RightPad,
     Left,
     Right,
     Position,
@@ -76,6 +81,10 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
         ("substring" | "substr", 2 | 3) => (Substring, Type::Text),
         ("replace", 3) => (Replace, Type::Text),
         ("concat", _) => (Concat, Type::Text),
+        ("concat_ws", 1..) => (ConcatWith, Type::Text),
+        ("repeat", 2) => (Repeat, Type::Text),
+        ("lpad", 2 | 3) => (LeftPad, Type::Text),
+        ("rpad", 2 | 3) => (RightPad, Type::Text),
         ("left", 2) => (Left, Type::Text),
         ("right", 2) => (Right, Type::Text),
         ("strpos", 2) => (Position, Type::Int4),
@@ -99,6 +108,13 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
 /// What `version()` says.
 pub(crate) const VERSION: &str = concat!("PostgreSQL 16.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
 
+fn text_of(datum: &Datum) -> Result<&str, SqlError> {
+    match datum {
+        Datum::Text(text) => Ok(text),
+        _ => Err(SqlError::new(state::UNDEFINED_FUNCTION, "the function takes text")),
+    }
+}
+
 pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
     use Function::*;
     match function {
@@ -106,6 +122,19 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
             let mut out = String::new();
             for arg in args {
                 arg.write_text(Type::Text, &mut out);
+                limits::check_value(out.len())?;
+            }
+            return Ok(Datum::text(out));
+        }
+        ConcatWith => {
+            let Datum::Text(between) = &args[0] else { return Ok(Datum::Null) };
+            let mut out = String::new();
+            for (at, arg) in args[1..].iter().filter(|arg| !arg.is_null()).enumerate() {
+                if at > 0 {
+                    out.push_str(between);
+                }
+                arg.write_text(Type::Text, &mut out);
+                limits::check_value(out.len())?;
             }
             return Ok(Datum::text(out));
         }
@@ -137,10 +166,7 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
     if args.iter().any(Datum::is_null) {
         return Ok(Datum::Null);
     }
-    let text = |at: usize| match args.get(at) {
-        Some(Datum::Text(text)) => Ok(&**text),
-        _ => Err(SqlError::new(state::UNDEFINED_FUNCTION, "the function takes text")),
-    };
+    let text = |at: usize| text_of(args.get(at).unwrap_or(&Datum::Null));
     let whole = |at: usize| args.get(at).and_then(Datum::as_i64).unwrap_or(0);
     let cut = |at: usize| args.get(at).map_or(Ok(" "), |_| text(at)).map(|set| set.chars().collect::<Vec<_>>());
     Ok(match function {
@@ -221,11 +247,36 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
             Datum::text(text(0)?.chars().skip(skip).take(take).collect::<String>())
         }
         Replace if text(1)?.is_empty() => args[0].clone(),
-        Replace => Datum::text(text(0)?.replace(text(1)?, text(2)?)),
+        Replace => {
+            let (text, from, to) = (text(0)?, text(1)?, text(2)?);
+            if to.len() > from.len() {
+                let found = text.matches(from).count();
+                limits::check_value(text.len().saturating_add(found.saturating_mul(to.len() - from.len())))?;
+            }
+            Datum::text(text.replace(from, to))
+        }
+        Repeat => {
+            let (text, times) = (text(0)?, usize::try_from(whole(1)).unwrap_or(0));
+            limits::check_value(text.len().saturating_mul(times))?;
+            Datum::text(text.repeat(times))
+        }
+        LeftPad | RightPad => {
+            let (text, length) = (text(0)?, usize::try_from(whole(1)).unwrap_or(0));
+            let fill = if args.len() == 3 { text_of(&args[2])? } else { " " };
+            limits::check_value(length)?;
+            let missing = if fill.is_empty() { 0 } else { length.saturating_sub(text.chars().count()) };
+            let kept = text.chars().take(length);
+            let padding = fill.chars().cycle().take(missing);
+            let padded: String =
+                if function == LeftPad { padding.chain(kept).collect() } else { kept.chain(padding).collect() };
+            limits::check_value(padded.len())?;
+            Datum::text(padded)
+        }
         Join => {
             let mut out = String::new();
             args[0].write_text(Type::Text, &mut out);
             args[1].write_text(Type::Text, &mut out);
+            limits::check_value(out.len())?;
             Datum::text(out)
         }
         Left | Right => {

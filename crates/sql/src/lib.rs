@@ -27,6 +27,7 @@ mod bulk;
 mod by_query;
 mod cast;
 mod catalog;
+mod clauses;
 mod compile;
 mod conflict;
 mod control;
@@ -34,6 +35,7 @@ mod copy;
 mod datetime;
 mod datum;
 mod ddl;
+mod dialect;
 mod dml;
 #[cfg(test)]
 mod encoding_tests;
@@ -46,6 +48,9 @@ mod function;
 mod heading;
 mod key;
 mod kv;
+mod limits;
+#[cfg(test)]
+mod limits_tests;
 mod memory;
 mod names;
 mod number;
@@ -68,11 +73,13 @@ pub use analytic::{
     Analytic, AnalyticPlan, AnalyticRows, Reader, Scalar, arithmetic, constant, convert, fold, heading, type_of_sql,
 };
 pub use catalog::{ColumnDef, Index, IndexPart, Table};
+pub use clauses::collation;
 pub use datum::Datum;
 pub use engine::Engine;
 pub use error::{SqlError, state};
 pub use expr::Facts;
-pub use memory::QueryMemory;
+pub use limits::check_value;
+pub use memory::{Held, QueryMemory};
 pub use parse::{ChosenProtocol, DatabaseSetting, GroupMembers};
 pub use response::{Column, Description, Response, Status};
 pub use scan::{Condition, Position};

@@ -62,19 +62,20 @@ impl Default for QueryMemory {
 
 /// What one query holds of it; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     memory: Arc<QueryMemory>,
     reserved: usize,
     used: usize,
 }
 
 impl Held {
-    pub(crate) fn none(memory: &Arc<QueryMemory>) -> Self {
+    /// Nothing yet.
+    pub fn none(memory: &Arc<QueryMemory>) -> Self {
         Held { memory: Arc::clone(memory), reserved: 0, used: 0 }
     }
 
     /// Holds more, or fails with 53200.
-    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), SqlError> {
+    pub fn add(&mut self, bytes: usize) -> Result<(), SqlError> {
         self.used += bytes;
         if self.used > self.reserved {
             let more = (self.used - self.reserved).max(STEP_BYTES);
@@ -85,7 +86,7 @@ impl Held {
     }
 
     /// Holds less.
-    pub(crate) fn free(&mut self, bytes: usize) {
+    pub fn free(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
     }
 }

@@ -1,7 +1,9 @@
 //! Text to statements: split at semicolons, AS OF SYSTEM TIME cut off, the rest to the parser.
 
 use crate::datetime;
+use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
+use crate::limits;
 use crate::names;
 use crate::settings::duration;
 use meridian_clock::{Interval, Timestamp};
@@ -12,9 +14,6 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-
-/// So many operators may stand inside each other.
-const DEEPEST_EXPRESSION: usize = 120;
 
 /// One statement.
 #[derive(Clone, Debug)]
@@ -187,6 +186,7 @@ fn is_word(token: &TokenWithSpan, word: &str) -> bool {
 
 /// The statements of a text; none for an empty one. Nothing is returned unless all of them parse.
 pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
+    limits::scan(sql)?;
     let mut out = Vec::new();
     let all = tokens(sql)?;
     for part in all.split(|token| token.token == Token::SemiColon) {
@@ -199,11 +199,12 @@ pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
 
 fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlError> {
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    refuse_deep(&tokens)?;
+    limits::refuse_chains(&tokens)?;
     let as_of = cut_as_of(&mut tokens)?;
     let protocol = cut_protocol(&mut tokens)?;
     let split = cut_split(&mut tokens)?;
     let alter_database = cut_alter_database(&mut tokens)?;
+    replace_set_constraints(&mut tokens);
     let first = tokens.first().cloned();
     if first.as_ref().is_some_and(|token| is_word(token, "vacuum")) {
         // Every form of VACUUM is one statement here; the parser knows only another system's.
@@ -222,13 +223,18 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
         }
     }
     let end = tokens.last().map(|token| token.span.end);
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(40).with_tokens_with_locations(tokens);
+    let dialect = Bounded::for_tokens(tokens.len());
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(limits::DEEPEST_NESTING).with_tokens_with_locations(tokens);
     let failed = |error: ParserError, parser: &Parser<'_>| {
         let at = parser.peek_token();
-        let message = match (&error, &at.token) {
-            (ParserError::RecursionLimitExceeded, _) => "stack depth limit exceeded".to_owned(),
-            (_, Token::EOF) => "syntax error at end of input".to_owned(),
-            (_, token) => format!("syntax error at or near \"{token}\""),
+        if error == ParserError::RecursionLimitExceeded {
+            let place = names::place(at.span.start);
+            return names::settle_position(limits::nested(dialect.is_exhausted()).at(place), sql);
+        }
+        let message = match &at.token {
+            Token::EOF => "syntax error at end of input".to_owned(),
+            token => format!("syntax error at or near \"{token}\""),
         };
         let place = if at.token == Token::EOF { end.and_then(names::place) } else { names::place(at.span.start) };
         // The parser names the place it found wrong better than the token it stopped before.
@@ -252,31 +258,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     if parser.peek_token().token != Token::EOF {
         return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
     }
+    limits::settle(&mut statement)?;
     Ok(Parsed { statement, as_of, protocol, split, alter_database })
-}
-
-/// Expressions are trees walked by recursion: chains of operators, which the parser builds in a loop, are bounded here.
-fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
-    let (mut levels, mut depth) = (vec![0usize], 0usize);
-    for token in tokens {
-        match &token.token {
-            Token::LParen => levels.push(0),
-            Token::RParen if levels.len() > 1 => depth -= levels.pop().unwrap_or(0),
-            Token::Comma => depth -= levels.last_mut().map_or(0, std::mem::take),
-            Token::Word(_) if !is_word(token, "and") && !is_word(token, "or") && !is_word(token, "not") => {}
-            Token::Number(..) | Token::SingleQuotedString(_) | Token::Placeholder(_) | Token::Period => {}
-            _ => {
-                depth += 1;
-                *levels.last_mut().expect("invariant: one level stays") += 1;
-            }
-        }
-        if depth > DEEPEST_EXPRESSION {
-            return Err(SqlError::new("54001", "stack depth limit exceeded")
-                .hint("Use IN (…) instead of a long chain of operators.")
-                .at(names::place(token.span.start)));
-        }
-    }
-    Ok(())
 }
 
 /// `…, found: x at Line: 1, Column: 8`
@@ -328,6 +311,16 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<ChosenProtocol
     Ok(Some(ChosenProtocol { name, members }))
 }
 
+/// `SET CONSTRAINTS ALL …`, which the parser does not know: no constraint is deferrable, so that nothing changes.
+fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
+    let [set, constraints, all, when] = tokens.as_slice() else { return };
+    let is_all = is_word(set, "set") && is_word(constraints, "constraints") && is_word(all, "all");
+    if is_all && (is_word(when, "immediate") || is_word(when, "deferred")) {
+        let stand_in = ["set", "time", "zone", "utc"];
+        *tokens = stand_in.map(|word| TokenWithSpan::wrap(Token::make_keyword(word))).into();
+    }
+}
+
 /// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves something in its place that the parser knows.
 fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr>>>, SqlError> {
     let begins = |token: Option<&TokenWithSpan>, word| token.is_some_and(|token| is_word(token, word));
@@ -343,9 +336,11 @@ fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr
             .hint("For example: ALTER TABLE account SPLIT AT VALUES (1000), (2000)")
             .at(place)
     };
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(40);
+    let dialect = Bounded::for_tokens(values.len());
+    let mut parser = Parser::new(&dialect).with_recursion_limit(limits::DEEPEST_NESTING);
     parser = parser.with_tokens_with_locations(values[2..].to_vec());
-    let query = parser.parse_query().map_err(|_| wrong())?;
+    let mut query = parser.parse_query().map_err(|_| wrong())?;
+    limits::settle(&mut *query)?;
     if parser.peek_token().token != Token::EOF {
         return Err(wrong());
     }
@@ -466,8 +461,8 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> 
 
 /// An expression's text, as a descriptor keeps it.
 pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
-    Parser::new(&PostgreSqlDialect {})
-        .with_recursion_limit(40)
+    Parser::new(&Bounded::for_tokens(text.len()))
+        .with_recursion_limit(limits::DEEPEST_NESTING)
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_expr())
         .map_err(|e| SqlError::corrupted(format!("the default {text}: {e}")))

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
-use meridian_txn::{Age, Begin, Conflict, Mode, Outcome, ReadAt, Times, Timings};
+use meridian_txn::{Age, Begin, Conflict, Locking, Mode, Outcome, ReadAt, Times, Timings};
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
@@ -223,6 +223,7 @@ impl Session {
         let negotiates = self.settings.is_on("spanner.negotiate_timestamps");
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
+        work.txn.set_locking(Locking::Wait);
         work.negotiates = negotiates;
         let result = attempt(&self.engine, &self.facts, work, portal, max).await;
         self.stands(result).await

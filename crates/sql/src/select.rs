@@ -8,19 +8,23 @@ use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
 use crate::heading::heading;
 use crate::key;
+use crate::kv;
 use crate::memory::{Held, weight};
 use crate::names;
 use crate::plan::{Access, Target};
 use crate::response::Column;
-use crate::scan::Cursor;
+use crate::scan::{Cursor, Found};
 use crate::system;
 use crate::types::Type;
 use meridian_mvcc::KeyRange;
-use meridian_txn::{Lock, Transaction};
+use meridian_txn::{Failure, Lock, Locking, Transaction};
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// A chunk of a result ends with the row that makes it this large.
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// A compiled SELECT.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub(crate) struct Select {
     filter: Option<Expr>,
     wanted: Vec<bool>,
     pub(crate) lock: Lock,
+    /// What FOR UPDATE and FOR SHARE do about rows that are locked.
+    on_locked: OnLocked,
     groups: Option<(Vec<Expr>, Vec<Aggregate>)>,
     having: Option<Expr>,
     outputs: Vec<Expr>,
@@ -42,8 +48,8 @@ pub(crate) struct Select {
 }
 
 #[derive(Clone, Debug)]
-struct Sort {
-    expr: Expr,
+pub(crate) struct Sort {
+    pub(crate) expr: Expr,
     descending: bool,
     nulls_first: bool,
 }
@@ -212,11 +218,24 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
     if !query.locks.is_empty() && groups.is_some() {
         return Err(SqlError::unsupported("FOR UPDATE with GROUP BY or aggregate functions"));
     }
+    let on_locked = OnLocked::of(binder, query)?;
+    if on_locked == OnLocked::Skip && select.distinct.is_some() {
+        return Err(SqlError::unsupported("SKIP LOCKED with DISTINCT"));
+    }
+    if on_locked == OnLocked::Skip && table.as_ref().is_some_and(|table| wanted[table.columns.len()]) {
+        return Err(SqlError::unsupported("SKIP LOCKED with meridian_commit_timestamp"));
+    }
+    if on_locked == OnLocked::Skip {
+        // Each row is read again under its lock, and filtered and shown by what it is then.
+        let columns = table.as_ref().map_or(0, |table| table.columns.len());
+        wanted[..columns].fill(true);
+    }
     Ok(Select {
         access,
         filter,
         wanted,
         lock: if exclusive { Lock::Exclusive } else { Lock::Shared },
+        on_locked,
         groups,
         having,
         outputs,
@@ -295,11 +314,29 @@ pub(crate) struct Grouping {
 pub(crate) struct Running {
     cursor: Option<Cursor>,
     ready: VecDeque<Vec<Datum>>,
+    /// Rows as they were read, neither filtered nor computed.
+    found: VecDeque<Found>,
     skip: u64,
     left: u64,
     done: bool,
     /// What was gathered takes so much.
     held: Option<Box<Held>>,
+}
+
+/// Orders rows by what they are sorted by.
+fn compare(sort: &[Sort], a: &[Datum], b: &[Datum]) -> Ordering {
+    for (sort, (a, b)) in sort.iter().zip(a.iter().zip(b)) {
+        let order = match (a.is_null(), b.is_null()) {
+            (false, false) if sort.descending => b.order(a),
+            (false, false) => a.order(b),
+            (a, b) if sort.nulls_first => b.cmp(&a),
+            (a, b) => a.cmp(&b),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
 }
 
 impl Select {
@@ -338,6 +375,7 @@ impl Select {
         Ok(Running {
             cursor,
             ready: VecDeque::new(),
+            found: VecDeque::new(),
             skip: Self::count(&self.offset, scope, "OFFSET")?.unwrap_or(0),
             left: Self::count(&self.limit, scope, "LIMIT")?.unwrap_or(u64::MAX),
             done: false,
@@ -357,6 +395,11 @@ impl Select {
         })
     }
 
+    /// Whether a transaction that only reads can run it.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.lock == Lock::Shared && self.on_locked == OnLocked::Wait
+    }
+
     fn accepts(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {
         self.filter.as_ref().map_or(Ok(true), |filter| filter.holds(row, scope))
     }
@@ -373,18 +416,35 @@ impl Select {
         scope: &Scope<'_>,
         max: usize,
     ) -> Result<(Vec<Vec<Datum>>, bool), SqlError> {
+        if self.on_locked != OnLocked::Wait && self.table.as_ref().is_some_and(|table| !system::is_system(table.id)) {
+            if self.on_locked == OnLocked::Skip && !running.done {
+                running.ready = self.lock_free_rows(running, txn, scope).await?.into();
+                running.done = true;
+            }
+            txn.set_locking(Locking::NoWait);
+        }
         let whole = self.groups.is_some() || !self.sort.is_empty() || self.distinct || self.table.is_none();
         if whole && !running.done {
             running.ready = self.gather(running, txn, scope).await?.into();
             running.done = true;
         }
-        let mut rows = Vec::new();
-        while rows.len() < max && running.left > 0 {
-            if let Some(row) = running.ready.pop_front() {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while rows.len() < max && running.left > 0 && bytes < CHUNK_BYTES {
+            // What is computed is of the rows that are returned, so that wide ones do not pile up.
+            let row = match running.ready.pop_front() {
+                Some(row) => Some(row),
+                None => match running.found.pop_front() {
+                    Some(found) if !self.accepts(&found.row, scope)? => continue,
+                    Some(found) => Some(self.output(&found.row, scope)?),
+                    None => None,
+                },
+            };
+            if let Some(row) = row {
                 if running.skip > 0 {
                     running.skip -= 1;
                 } else {
                     running.left -= 1;
+                    bytes += weight(&row);
                     rows.push(row);
                 }
                 continue;
@@ -396,13 +456,9 @@ impl Select {
                 if self.filter.is_some() && self.access.spans.is_empty() { 1000 } else { need.clamp(1, 4000) as usize };
             let found = cursor.next(txn, table, &self.wanted, self.lock, limit).await?;
             running.done = found.is_empty();
-            for found in &found {
-                if self.accepts(&found.row, scope)? {
-                    running.ready.push_back(self.output(&found.row, scope)?);
-                }
-            }
+            running.found.extend(found);
         }
-        let over = running.left == 0 || (running.done && running.ready.is_empty());
+        let over = running.left == 0 || (running.done && running.ready.is_empty() && running.found.is_empty());
         Ok((rows, over))
     }
 
@@ -462,6 +518,117 @@ impl Select {
     }
 }
 
+/// What FOR UPDATE and FOR SHARE do about rows that are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLocked {
+    /// They wait.
+    Wait,
+    /// NOWAIT: they fail.
+    Fail,
+    /// SKIP LOCKED: they leave them out.
+    Skip,
+}
+
+impl OnLocked {
+    fn of(binder: &Binder, query: &ast::Query) -> Result<OnLocked, SqlError> {
+        let mut on_locked = OnLocked::Wait;
+        for ast::LockClause { lock_type: _, of, nonblock } in &query.locks {
+            if let Some(of) = of {
+                let name = names::relation(of)?;
+                if !binder.relations.iter().any(|relation| relation.alias == name) {
+                    let message = format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                    return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+                }
+            }
+            on_locked = match nonblock {
+                None => on_locked,
+                Some(ast::NonBlock::Nowait) => OnLocked::Fail,
+                Some(ast::NonBlock::SkipLocked) => OnLocked::Skip,
+            };
+        }
+        Ok(on_locked)
+    }
+}
+
+/// `FOR UPDATE SKIP LOCKED`: rows are found without locks, then locked one by one, in order, until there are enough. So nothing is locked
+/// but what is returned, and what is returned is as it is under its lock. Rows that come meanwhile are not seen.
+impl Select {
+    async fn lock_free_rows(
+        &self,
+        running: &mut Running,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        if !txn.set_locking(Locking::None) {
+            return Err(SqlError::unsupported("SKIP LOCKED in a database whose protocol takes no locks"));
+        }
+        let (Some(cursor), Some(table)) = (&mut running.cursor, &self.table) else { return Ok(Vec::new()) };
+        let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
+        let most = running.skip.saturating_add(running.left);
+        let (mut rows, mut over) = (Vec::new(), most == 0);
+        while !over {
+            txn.set_locking(Locking::None);
+            let limit = if self.sort.is_empty() { most.clamp(1, 1000) as usize } else { 4000 };
+            let mut found = cursor.next(txn, table, &self.wanted, self.lock, limit).await?;
+            over = found.is_empty();
+            if !self.sort.is_empty() {
+                found = self.sorted(found, cursor, txn, scope, held).await?;
+                over = true;
+            }
+            for candidate in found {
+                if !self.accepts(&candidate.row, scope)? {
+                    continue;
+                }
+                txn.set_locking(Locking::NoWait);
+                let row = match txn.get(&candidate.key, self.lock).await {
+                    Err(Failure::Locked) => continue,
+                    Err(error) => return Err(error.into()),
+                    // It is gone since.
+                    Ok(None) => continue,
+                    Ok(Some(value)) => crate::row::decode(table, &candidate.key[kv::PREFIX..], &value, &self.wanted)?,
+                };
+                if self.accepts(&row, scope)? {
+                    let shown = self.output(&row, scope)?;
+                    held.add(weight(&shown))?;
+                    rows.push(shown);
+                }
+                if rows.len() as u64 >= most {
+                    return Ok(rows);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// All candidates, in order.
+    async fn sorted(
+        &self,
+        first: Vec<Found>,
+        cursor: &mut Cursor,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+        held: &mut Held,
+    ) -> Result<Vec<Found>, SqlError> {
+        let (Some(table), mut all, mut found) = (&self.table, Vec::new(), first) else { return Ok(Vec::new()) };
+        while !found.is_empty() {
+            for candidate in found {
+                if self.accepts(&candidate.row, scope)? {
+                    let by = self
+                        .sort
+                        .iter()
+                        .map(|sort| sort.expr.eval(&candidate.row, scope))
+                        .collect::<Result<Vec<_>, _>>()?;
+                    held.add(weight(&by) + weight(&candidate.row))?;
+                    all.push((by, candidate));
+                }
+            }
+            found = cursor.next(txn, table, &self.wanted, self.lock, 4000).await?;
+        }
+        all.sort_by(|(a, _), (b, _)| compare(&self.sort, a, b));
+        Ok(all.into_iter().map(|(_, candidate)| candidate).collect())
+    }
+}
+
 /// Rows of a result on their way into its order.
 struct Sorting<'a> {
     select: &'a Select,
@@ -507,20 +674,7 @@ impl<'a> Sorting<'a> {
 
     fn sort(&mut self) {
         let sort = &self.select.sort;
-        self.rows.sort_by(|(a, _), (b, _)| {
-            for (sort, (a, b)) in sort.iter().zip(a.iter().zip(b)) {
-                let order = match (a.is_null(), b.is_null()) {
-                    (false, false) if sort.descending => b.order(a),
-                    (false, false) => a.order(b),
-                    (a, b) if sort.nulls_first => b.cmp(&a),
-                    (a, b) => a.cmp(&b),
-                };
-                if order.is_ne() {
-                    return order;
-                }
-            }
-            Ordering::Equal
-        });
+        self.rows.sort_by(|(a, _), (b, _)| compare(sort, a, b));
     }
 
     fn finish(mut self) -> Vec<Vec<Datum>> {

@@ -36,6 +36,8 @@ pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) facts: Facts,
     pub(crate) settings: Settings,
+    /// What SET LOCAL has changed, as it was: restored when the transaction has ended.
+    local: Vec<(String, String)>,
     pub(crate) work: Option<Work>,
     pub(crate) prepared: HashMap<String, Prepared>,
     pub(crate) portals: HashMap<String, Portal>,
@@ -72,6 +74,7 @@ impl Session {
             engine,
             facts,
             settings: Settings::default(),
+            local: Vec::new(),
             work: None,
             prepared: HashMap::new(),
             portals: HashMap::new(),
@@ -127,6 +130,22 @@ impl Session {
         Ok(())
     }
 
+    /// A setting is changed for this transaction only.
+    pub(crate) fn remember_setting(&mut self, name: &str) {
+        if let Some(value) = self.settings.get(name) {
+            self.local.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// Takes SET LOCAL back once no transaction is open.
+    fn restore_settings(&mut self) {
+        if self.status() == Status::Idle {
+            for (name, value) in std::mem::take(&mut self.local).into_iter().rev() {
+                self.settings.restore(&name, value);
+            }
+        }
+    }
+
     /// For `pg_stat_activity`: what the client knows the session by, where the client is, and when the session began, in microseconds
     /// since 2000-01-01 UTC.
     pub fn introduce(&mut self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
@@ -157,6 +176,7 @@ impl Session {
     pub async fn next(&mut self) -> Option<Response> {
         let response = self.next_inner().await;
         if response.is_none() {
+            self.restore_settings();
             self.seat.rests(self.status());
         }
         response
@@ -386,7 +406,9 @@ impl Session {
             return Ok(());
         }
         self.portals.clear();
-        self.finish_implicit().await
+        let finished = self.finish_implicit().await;
+        self.restore_settings();
+        finished
     }
 
     /// A statement was cancelled, its future dropped: the transaction is in its failed state. The answer for the client: 57014, or 40003

@@ -10,38 +10,116 @@ pub(crate) struct Settings {
     values: BTreeMap<String, String>,
 }
 
-pub(crate) const DEFAULTS: [(&str, &str); 26] = [
+pub(crate) const DEFAULTS: [(&str, &str); 43] = [
     ("application_name", ""),
+    ("array_nulls", "on"),
     ("bytea_output", "hex"),
+    ("check_function_bodies", "on"),
     ("client_encoding", "UTF8"),
     ("client_min_messages", "notice"),
     ("datestyle", "ISO, MDY"),
+    ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
+    ("default_transaction_deferrable", "off"),
     ("default_transaction_isolation", "serializable"),
     ("default_transaction_read_only", "off"),
+    ("default_with_oids", "off"),
+    ("escape_string_warning", "off"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
+    ("idle_session_timeout", "0"),
     ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),
     ("is_superuser", "on"),
+    ("jit", "off"),
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
+    ("quote_all_identifiers", "off"),
+    ("row_security", "on"),
     ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", "16.0"),
     ("server_version_num", "160000"),
     ("session_authorization", "root"),
+    ("session_replication_role", "origin"),
     ("spanner.negotiate_timestamps", "off"),
     ("spanner.read_only_staleness", "STRONG"),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
+    ("synchronize_seqscans", "off"),
+    ("synchronous_commit", "on"),
     ("timezone", "UTC"),
+    ("transaction_deferrable", "off"),
     ("transaction_isolation", "serializable"),
+    ("transaction_timeout", "0"),
+    ("xmloption", "content"),
 ];
 
-pub(crate) const FIXED: [&str; 6] = [
+/// Settings of PostgreSQL that change nothing here, and the values that describe how things are anyway. Other values are refused.
+const DESCRIBED: [(&str, &[&str]); 24] = [
+    ("array_nulls", &["on"]),
+    ("bytea_output", &["hex"]),
+    // There are no function bodies, and no row security: both ways are true.
+    ("check_function_bodies", &["on", "off"]),
+    ("default_table_access_method", &["heap"]),
+    ("default_tablespace", &[""]),
+    ("default_transaction_deferrable", &["off"]),
+    ("default_with_oids", &["off"]),
+    ("escape_string_warning", &["off"]),
+    // The shortest digits that mean the number, as PostgreSQL has it for all of these.
+    ("extra_float_digits", &["1", "2", "3"]),
+    ("idle_session_timeout", &["0"]),
+    ("intervalstyle", &["postgres"]),
+    ("jit", &["off"]),
+    ("quote_all_identifiers", &["off"]),
+    ("row_security", &["on", "off"]),
+    ("session_authorization", &["root"]),
+    ("session_replication_role", &["origin"]),
+    ("standard_conforming_strings", &["on"]),
+    ("synchronize_seqscans", &["off"]),
+    // Each commit is on the disks of a quorum, which is at least what these ask for.
+    ("synchronous_commit", &["on", "remote_apply", "remote_write", "local"]),
+    ("timezone", &["utc", "gmt", "etc/utc", "z", "0", "universal"]),
+    ("client_encoding", &["utf8", "utf-8", "unicode"]),
+    ("transaction_deferrable", &["off"]),
+    ("transaction_timeout", &["0"]),
+    ("xmloption", &["content"]),
+];
+
+/// Each of them is accepted, and runs as the strongest.
+const ISOLATION_LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
+
+/// The words of a list, without quotes.
+fn words(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(|word| word.trim().trim_matches('"'))
+}
+
+/// Whether a value of a setting describes how things are; none for a setting that takes other values.
+fn describes(name: &str, folded: &str) -> Option<(bool, String)> {
+    let listed = |values: &[&str]| values.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ");
+    match name {
+        "datestyle" => {
+            let is = words(folded).flat_map(str::split_whitespace).all(|word| matches!(word, "iso" | "mdy" | "us"));
+            Some((is, "'ISO, MDY'".into()))
+        }
+        "search_path" => {
+            let known = |word: &str| matches!(word, "" | "$user" | "public" | "pg_catalog" | "information_schema");
+            Some((words(folded).all(known), "a list of \"$user\", public, pg_catalog and information_schema".into()))
+        }
+        name => {
+            let (_, values) = DESCRIBED.iter().find(|(other, _)| *other == name)?;
+            let switched = switch(folded).map(|on| if on { "on" } else { "off" });
+            let is = values.contains(&folded) || switched.is_some_and(|switch| values.contains(&switch));
+            Some((is, listed(values)))
+        }
+    }
+}
+
+pub(crate) const FIXED: [&str; 7] = [
     "in_hot_standby",
     "integer_datetimes",
+    "is_superuser",
     "max_identifier_length",
     "server_encoding",
     "server_version",
@@ -105,14 +183,11 @@ impl Settings {
         }
         let folded = value.to_lowercase();
         match name.as_str() {
-            "timezone" if !["utc", "gmt", "etc/utc", "z", "0", "universal", "default"].contains(&folded.as_str()) => {
-                return refused("Only UTC is supported.");
-            }
-            "client_encoding" if !["utf8", "utf-8", "unicode", "default"].contains(&folded.as_str()) => {
-                return refused("Only UTF8 is supported.");
-            }
-            "standard_conforming_strings" if ["off", "false", "0"].contains(&folded.as_str()) => {
-                return refused("Only on is supported.");
+            // A switch that is acted on.
+            "default_transaction_read_only" if folded != "default" => {
+                let Some(on) = switch(&folded) else { return refused("It is on or off.") };
+                self.values.insert(name, if on { "on" } else { "off" }.into());
+                return Ok(());
             }
             "spanner.read_only_staleness" if folded != "default" && AsOf::of_setting(value).is_none() => {
                 return refused(
@@ -124,9 +199,19 @@ impl Settings {
                 self.values.insert(name, if on { "on" } else { "off" }.into());
                 return Ok(());
             }
-            // Every level is accepted, and each runs as the strongest.
-            "transaction_isolation" | "default_transaction_isolation" => return Ok(()),
+            "transaction_isolation" | "default_transaction_isolation" => {
+                if folded != "default" && !ISOLATION_LEVELS.contains(&folded.as_str()) {
+                    return refused("It is serializable, repeatable read, read committed or read uncommitted.");
+                }
+                return Ok(());
+            }
             _ => {}
+        }
+        if folded != "default"
+            && let Some((false, values)) = describes(&name, &folded)
+        {
+            return Err(SqlError::unsupported(format!("setting \"{name}\" to '{value}'"))
+                .hint(format!("What holds here, and may be set, is {values}.")));
         }
         if name.starts_with(OWN) && !self.values.contains_key(&name) {
             let own = DEFAULTS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(OWN));
@@ -154,6 +239,11 @@ impl Settings {
         };
         self.values.insert(name, shown);
         Ok(())
+    }
+
+    /// A value that was there before.
+    pub(crate) fn restore(&mut self, name: &str, value: String) {
+        self.values.insert(Self::canonical(name), value);
     }
 
     pub(crate) fn reset(&mut self, name: Option<&str>) {
@@ -224,6 +314,54 @@ mod tests {
         assert!(misspelt.sqlstate == "42602" && misspelt.to_string().contains("invalid configuration"), "{misspelt}");
         settings.set("theirs.anything", "x").expect("an extension's");
         assert_eq!(settings.timeout("lock_timeout"), None);
+    }
+
+    #[test]
+    fn what_describes_how_things_are_may_be_set() {
+        let mut settings = Settings::default();
+        for (name, value) in [
+            ("row_security", "off"),
+            ("extra_float_digits", "3"),
+            ("synchronize_seqscans", "off"),
+            ("DateStyle", "ISO"),
+            ("intervalstyle", "POSTGRES"),
+            ("search_path", "public, $user, public"),
+            ("search_path", ""),
+            ("default_transaction_isolation", "read committed"),
+            ("timezone", "UTC"),
+            ("standard_conforming_strings", "on"),
+            ("default_table_access_method", "heap"),
+            ("bytea_output", "hex"),
+            ("default_tablespace", ""),
+            ("check_function_bodies", "false"),
+            ("transaction_timeout", "0"),
+            ("xmloption", "content"),
+            ("jit", "off"),
+            ("datestyle", "default"),
+        ] {
+            settings.set(name, value).unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
+        }
+        for (name, value) in [
+            ("extra_float_digits", "0"),
+            ("bytea_output", "escape"),
+            ("datestyle", "German"),
+            ("intervalstyle", "iso_8601"),
+            ("search_path", "mine, public"),
+            ("timezone", "Europe/Berlin"),
+            ("client_encoding", "latin1"),
+            ("standard_conforming_strings", "off"),
+            ("session_replication_role", "replica"),
+            ("synchronous_commit", "off"),
+            ("transaction_timeout", "5s"),
+            ("jit", "on"),
+        ] {
+            let error = settings.set(name, value).expect_err(name);
+            assert_eq!(error.sqlstate, state::FEATURE_NOT_SUPPORTED, "{name} = {value}: {error}");
+        }
+        settings.set("default_transaction_read_only", "true").expect("a switch");
+        assert!(settings.is_on("default_transaction_read_only"));
+        let refused = settings.set("transaction_isolation", "chaos").expect_err("no level");
+        assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
     }
 
     #[test]

@@ -192,6 +192,7 @@ impl Node {
             limit_rows: 1,
             application: None,
             versions: false,
+            nowait: false,
         };
         match self.ask(number, 1, None, read).as_slice() {
             [Reply::Rows { footing, .. }] => *footing,
@@ -238,6 +239,33 @@ fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_p
 }
 
 #[test]
+fn a_read_that_is_not_to_wait_for_a_lock_is_told_so_and_wounds_nobody() {
+    let mut node = serving(1_000_000 * MS);
+    let read = |key: &str, lock: Lock, nowait: bool| {
+        let range = KeyRange::point(Key::from(key));
+        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false, nowait }
+    };
+    let holder = node.read(2, "a");
+    // An older transaction would wound the holder and wait; this one does neither.
+    let said = node.ask(1, 1, None, read("a", Lock::Exclusive, true));
+    let [Reply::Locked { id: 1, footing }] = said.as_slice() else { panic!("{said:?}") };
+    assert!(matches!(node.ask(1, 2, Some(*footing), read("a", Lock::Shared, true)).as_slice(), [Reply::Locked { .. }]));
+    // What is free it gets, and keeps what it has.
+    assert!(matches!(
+        node.ask(1, 3, Some(*footing), read("b", Lock::Exclusive, true)).as_slice(),
+        [Reply::Rows { .. }]
+    ));
+    assert!(matches!(node.ask(3, 1, None, read("b", Lock::Shared, true)).as_slice(), [Reply::Locked { .. }]));
+    node.ask(2, 2, Some(holder), write("a"));
+    node.pass(20 * MS);
+    assert!(committed(&node.said).is_some(), "nobody was wounded: {:?}", node.said);
+    assert!(matches!(
+        node.ask(1, 4, Some(*footing), read("a", Lock::Exclusive, true)).as_slice(),
+        [Reply::Rows { .. }]
+    ));
+}
+
+#[test]
 fn a_repeated_commit_has_the_same_timestamp_also_after_a_restart() {
     let mut node = serving(1_000_000 * MS);
     let footing = node.read(1, "a");
@@ -278,7 +306,7 @@ fn who_gives_up_waiting_is_in_nobodys_way() {
     let mut node = serving(1_000_000 * MS);
     let lock = |key: &str, lock| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false }
+        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false, nowait: false }
     };
     let holder = node.ask(3, 1, None, lock("a", Lock::Shared));
     assert!(matches!(holder[..], [Reply::Rows { .. }]));
@@ -410,7 +438,15 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
     let mut node = serving(1_000_000 * MS);
     let read = || {
         let range = KeyRange::point(Key::from("a"));
-        Ask::Read { range, lock: Lock::Exclusive, reverse: false, limit_rows: 1, application: None, versions: false }
+        Ask::Read {
+            range,
+            lock: Lock::Exclusive,
+            reverse: false,
+            limit_rows: 1,
+            application: None,
+            versions: false,
+            nowait: false,
+        }
     };
     let nothing = || commit(Vec::new());
     // The first question was lost on its way, and asked again.

@@ -206,7 +206,7 @@ impl World {
             number,
             1,
             None,
-            Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false },
+            Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false, nowait: false },
         );
         said.iter().find_map(|reply| if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None })
     }
@@ -817,8 +817,15 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
     world.pass(100 * MS);
     assert!(matches!(world.outcome(1), Some(Ok(_))), "{:?}", world.heard);
     let range = KeyRange::point(Key::from("h"));
-    let read =
-        Ask::Read { range, lock: Lock::Shared, reverse: false, limit_rows: 1, application: None, versions: false };
+    let read = Ask::Read {
+        range,
+        lock: Lock::Shared,
+        reverse: false,
+        limit_rows: 1,
+        application: None,
+        versions: false,
+        nowait: false,
+    };
     assert_eq!(world.ask(0, 2, 1, None, read), [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]);
     assert!(world.read(0, 3, "a", Lock::Shared).is_some());
     // Garbage at the door: a key that is not here, and the first one of all.

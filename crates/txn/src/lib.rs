@@ -16,6 +16,6 @@ pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
 pub use stamps::{Stamps, is_known};
 pub use timings::{Times, Timings};
 pub use transaction::{
-    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, Transaction,
-    TransactionId,
+    Age, Begin, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows, Savepoint,
+    Transaction, TransactionId,
 };

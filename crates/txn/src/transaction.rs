@@ -36,6 +36,18 @@ pub enum Lock {
     Exclusive,
 }
 
+/// What a read in a read-write transaction does about locks that are not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Locking {
+    /// Waits until it has them.
+    #[default]
+    Wait,
+    /// Fails with [`Failure::Locked`].
+    NoWait,
+    /// Takes none, and reads what is committed and what the transaction itself has written.
+    None,
+}
+
 /// Which snapshot a read-only transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAt {
@@ -169,6 +181,8 @@ pub enum Failure {
     DiskFull,
     /// A lock was not to be had within the time that was given: SQLSTATE 55P03.
     LockTimeout,
+    /// A lock was not free, and the read was not to wait for it: SQLSTATE 55P03.
+    Locked,
     /// No leader answers; the message says which group and what to do.
     Unavailable(String),
     /// What was asked of a group cannot be, as things are: SQLSTATE 55000.
@@ -205,6 +219,7 @@ impl fmt::Display for Failure {
             Failure::TooLarge { limit_bytes } => write!(f, "the transaction writes more than {limit_bytes} bytes"),
             Failure::DiskFull => f.write_str("no room left on the disk for writes"),
             Failure::LockTimeout => f.write_str("canceling statement due to lock timeout"),
+            Failure::Locked => f.write_str("could not obtain the lock without waiting"),
             Failure::Unavailable(why) | Failure::Refused(why) | Failure::Storage(why) => f.write_str(why),
         }
     }
@@ -252,6 +267,11 @@ pub trait Transaction: Send {
     /// From now on a read waits for a lock no longer than this; without one, as long as it takes. Protocols that do not lock ignore it.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         let _ = timeout;
+    }
+    /// How reads lock from now on. False if the protocol cannot: one without locks never waits, and has nothing that could be free
+    /// or not.
+    fn set_locking(&mut self, how: Locking) -> bool {
+        how != Locking::None
     }
     /// What the session calls itself: told to those who lose against this transaction. Protocols that do not tell ignore it.
     fn set_application(&mut self, name: &str) {

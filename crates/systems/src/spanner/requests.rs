@@ -7,7 +7,9 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{Ask, Blind, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote};
+use meridian_txn::locking::{
+    Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote,
+};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
@@ -73,9 +75,15 @@ impl Replica {
             Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. } if self.repeats(now, from, &request, out) => {
                 self.locks.touch(now.boot_ns, transaction);
             }
-            Ask::Read { range, lock, .. } => {
-                let (range, lock) = (range.clone(), *lock);
-                if self.admit(from, &request, out) {
+            Ask::Read { range, lock, nowait, .. } => {
+                let (range, lock, nowait) = (range.clone(), *lock, *nowait);
+                if !self.admit(from, &request, out) {
+                } else if nowait && self.locks.would_wait(transaction, request.age, &range, lock) {
+                    sometimes!("a read does not wait for a lock");
+                    let birth = self.live.get(&transaction).map_or(0, |live| live.birth);
+                    let footing = Footing { term: self.group.term().0, birth };
+                    out.send(from, Message::Answer(Reply::Locked { id, footing }));
+                } else {
                     self.acquire(now, Pending::new(from, request), range, lock, out);
                 }
             }

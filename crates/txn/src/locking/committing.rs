@@ -15,7 +15,7 @@
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
 use super::{Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent};
-use crate::{Conflict, Failure, Lock, Outcome, SchemaChange, SchemaVersion};
+use crate::{Conflict, Failure, Lock, Locking, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
@@ -57,7 +57,8 @@ struct Share {
 }
 
 impl<S: Site> Session<S> {
-    pub(super) async fn decide(self: Box<Self>) -> Outcome {
+    pub(super) async fn decide(mut self: Box<Self>) -> Outcome {
+        self.locking = Locking::Wait;
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
         let site = Arc::clone(&self.site);

@@ -20,7 +20,7 @@
 use super::{Ask, Blind, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::buffer::rest_of;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaHistory, SchemaVersion, Timings, Transaction,
 };
 use futures::future::try_join_all;
@@ -29,8 +29,8 @@ use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Health, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a session looks for a leader that answers.
@@ -81,6 +81,8 @@ impl<S: Site> Gateway<S> {
             fits: None,
             aborted: None,
             lock_timeout: None,
+            locking: Locking::Wait,
+            unlocked: Mutex::default(),
             application: None,
             versions: false,
             timings: None,
@@ -207,6 +209,9 @@ pub(super) struct Session<S: Site> {
     /// What it calls itself.
     application: Option<String>,
     pub(super) lock_timeout: Option<Duration>,
+    pub(super) locking: Locking,
+    /// The snapshot that is read where no lock is to be taken.
+    unlocked: Mutex<Option<Box<dyn Transaction>>>,
     /// Somebody wants to know when rows were committed.
     versions: bool,
     /// Somebody wants to know where the time goes.
@@ -302,6 +307,9 @@ impl<S: Site> Session<S> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
+        if self.locking == Locking::None && self.mode == Mode::ReadWrite {
+            return self.read_unlocked(range, reverse, limit).await;
+        }
         if let Some(scope) = self.negotiating.take() {
             self.read_at = Some(self.negotiate(scope).await);
         }
@@ -329,6 +337,25 @@ impl<S: Site> Session<S> {
                 }
             }
         }
+    }
+
+    /// Reads a chunk of what is committed, without a lock.
+    async fn read_unlocked(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+        let known = self.unlocked.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let mut snapshot = match known {
+            Some(snapshot) => snapshot,
+            None => {
+                let gateway = Gateway { site: Arc::clone(&self.site) };
+                gateway.begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?
+            }
+        };
+        if self.versions {
+            snapshot.show_versions();
+        }
+        self.planned().for_each(|schema| snapshot.planned_for(schema));
+        let rows = snapshot.scan(range, Lock::Shared, reverse, limit).await;
+        self.unlocked = Mutex::new(Some(snapshot));
+        rows
     }
 
     /// The timestamp at which a range is to be read that lies in several shards (§4.2.2): the latest of what their leaders say of it. Where one does not say
@@ -462,6 +489,10 @@ impl<S: Site> Session<S> {
                     Err(error) => return Err(of_store(error)),
                 },
                 Some(Heard::Reply(Reply::Moved { to, .. })) => return self.moved(shard, to),
+                Some(Heard::Reply(Reply::Locked { footing, .. })) => {
+                    self.note(shard, footing, Timestamp::ZERO);
+                    return Err(Failure::Locked);
+                }
                 Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => return Err(self.end(why)),
                 Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => return Err(Failure::BelowHorizon { oldest }),
                 Some(Heard::Reply(Reply::Broken { what, .. })) => return Err(Failure::Storage(what)),
@@ -489,7 +520,8 @@ impl<S: Site> Session<S> {
         first: bool,
     ) -> Ask {
         let application = self.application.clone().filter(|_| first);
-        Ask::Read { range, lock, reverse, limit_rows, application, versions: self.versions }
+        let nowait = self.locking == Locking::NoWait;
+        Ask::Read { range, lock, reverse, limit_rows, application, versions: self.versions, nowait }
     }
 
     /// The attempt is aborted: it asks for nothing any more (invariant 1).
@@ -774,6 +806,14 @@ impl<S: Site> Transaction for Session<S> {
 
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.lock_timeout = timeout;
+    }
+
+    fn set_locking(&mut self, how: Locking) -> bool {
+        self.locking = how;
+        if how == Locking::Wait {
+            self.unlocked = Mutex::default();
+        }
+        true
     }
 
     fn set_application(&mut self, name: &str) {

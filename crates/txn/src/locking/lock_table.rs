@@ -173,6 +173,12 @@ impl LockTable {
         verdicts
     }
 
+    /// Whether a transaction that asked for this lock would have to wait.
+    pub fn would_wait(&self, who: TransactionId, age: Age, range: &KeyRange, lock: Lock) -> bool {
+        let request = Request { ticket: 0, range: range.clone(), lock };
+        !self.holds(who, &request) && !self.blockers((age, Reverse(who)), &request).is_empty()
+    }
+
     /// A sign of life.
     pub fn touch(&mut self, now_ns: u64, who: TransactionId) {
         if let Some(owner) = self.owners.get_mut(&who) {

@@ -89,6 +89,10 @@ pub enum Ask {
         #[n(5)]
         #[cbor(default)]
         versions: bool,
+        /// Answer [`Reply::Locked`] instead of waiting for the lock.
+        #[n(6)]
+        #[cbor(default)]
+        nowait: bool,
     },
     /// Commit these writes.
     #[n(1)]
@@ -349,6 +353,16 @@ pub enum Reply {
         #[n(0)]
         id: u64,
     },
+    /// The lock was not free, and the request was not to wait for it. What the attempt holds it keeps.
+    #[n(14)]
+    Locked {
+        /// The question.
+        #[n(0)]
+        id: u64,
+        /// What the attempt's locks stand on.
+        #[n(1)]
+        footing: Footing,
+    },
     /// These keys are another shard's.
     #[n(9)]
     Moved {
@@ -377,6 +391,7 @@ impl Reply {
             | Reply::Refused { id, .. }
             | Reply::LastTs { id, .. }
             | Reply::TooLate { id }
+            | Reply::Locked { id, .. }
             | Reply::Moved { id, .. } => *id,
             Reply::Wounded { .. } => 0,
         }

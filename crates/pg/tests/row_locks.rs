@@ -1,0 +1,146 @@
+//! `SELECT … FOR UPDATE` with NOWAIT and SKIP LOCKED, by two sessions.
+
+mod common;
+
+use common::{PATIENCE, query, start, start_by};
+use meridian_systems::Recipe;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// The first column of a statement's rows, or its SQLSTATE; an answer that does not come at once is no answer.
+async fn first(client: &Client, sql: &str) -> Vec<String> {
+    let answer = timeout(PATIENCE, client.simple_query(sql)).await.expect("does not wait");
+    match answer {
+        Ok(messages) => messages
+            .iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+            .collect(),
+        Err(error) => vec![error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())],
+    }
+}
+
+async fn jobs(client: &Client) {
+    client
+        .batch_execute(
+            "CREATE TABLE job (id int PRIMARY KEY, state text, rank int); CREATE INDEX job_state ON job (state);
+             INSERT INTO job VALUES (1, 'new', 5), (2, 'new', 4), (3, 'done', 3), (4, 'new', 2), (5, 'new', 1)",
+        )
+        .await
+        .expect("is made");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nowait_fails_where_for_update_waits() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    jobs(&one).await;
+    one.batch_execute("BEGIN; UPDATE job SET rank = 9 WHERE id = 1").await.expect("holds");
+    assert_eq!(first(&other, "SELECT id FROM job WHERE id = 1 FOR UPDATE NOWAIT").await, ["55P03"]);
+    assert_eq!(first(&other, "SELECT id FROM job WHERE id = 1 FOR SHARE NOWAIT").await, ["55P03"]);
+    assert_eq!(first(&other, "SELECT id FROM job WHERE id = 2 FOR UPDATE NOWAIT").await, ["2"]);
+    // In a block the lock that was had stays, and the next statement waits again as it does.
+    other.batch_execute("BEGIN").await.expect("begins");
+    assert_eq!(first(&other, "SELECT id FROM job WHERE id = 2 FOR UPDATE NOWAIT").await, ["2"]);
+    assert_eq!(first(&one, "SELECT id FROM job WHERE id = 2 FOR UPDATE NOWAIT").await, ["55P03"]);
+    one.batch_execute("ROLLBACK").await.expect("ends");
+    assert_eq!(first(&other, "SELECT id FROM job WHERE id = 1 FOR UPDATE NOWAIT").await, ["1"]);
+    other.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(first(&one, "SELECT id FROM job FOR UPDATE NOWAIT").await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn skip_locked_hands_each_worker_another_row() {
+    let server = start().await;
+    let (one, other, third) = (server.client().await, server.client().await, server.client().await);
+    jobs(&one).await;
+    let next = "SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    for client in [&one, &other, &third] {
+        client.batch_execute("BEGIN").await.expect("begins");
+    }
+    assert_eq!(first(&one, next).await, ["1"]);
+    assert_eq!(first(&other, next).await, ["2"]);
+    assert_eq!(first(&third, next).await, ["4"]);
+    // What one holds itself is not skipped; nothing but what was returned is locked.
+    assert_eq!(first(&one, next).await, ["1"]);
+    assert_eq!(first(&one, "SELECT id FROM job WHERE id = 3 FOR UPDATE NOWAIT").await, ["3"]);
+    // In another order, through an index, and with what the transaction itself has written.
+    one.batch_execute("INSERT INTO job VALUES (6, 'new', 0)").await.expect("runs");
+    let by_rank = "SELECT id FROM job WHERE state = 'new' ORDER BY rank FOR UPDATE SKIP LOCKED";
+    assert_eq!(first(&one, by_rank).await, ["6", "5", "1"]);
+    other.batch_execute("DELETE FROM job WHERE id = 2; COMMIT").await.expect("commits");
+    third.batch_execute("ROLLBACK").await.expect("ends");
+    one.batch_execute("UPDATE job SET state = 'done' WHERE id = 1; COMMIT").await.expect("commits");
+    assert_eq!(
+        first(&other, "SELECT id FROM job WHERE state = 'new' ORDER BY id FOR UPDATE SKIP LOCKED").await,
+        ["4", "5", "6"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_workers_empty_a_queue_once() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute("CREATE TABLE q (id int PRIMARY KEY)").await.expect("is made");
+    let values: Vec<String> = (0..40).map(|id| format!("({id})")).collect();
+    client.batch_execute(&format!("INSERT INTO q VALUES {}", values.join(", "))).await.expect("rows");
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        let worker = server.client().await;
+        workers.push(tokio::spawn(async move {
+            let mut done = Vec::new();
+            loop {
+                worker.batch_execute("BEGIN").await.expect("begins");
+                let found = first(&worker, "SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED").await;
+                let Some(id) = found.first() else {
+                    worker.batch_execute("ROLLBACK").await.expect("ends");
+                    return done;
+                };
+                worker.batch_execute(&format!("DELETE FROM q WHERE id = {id}; COMMIT")).await.expect("commits");
+                done.push(id.parse::<i32>().expect("a number, not an error"));
+            }
+        }));
+    }
+    let mut all = Vec::new();
+    for worker in workers {
+        all.extend(worker.await.expect("ends"));
+    }
+    all.sort_unstable();
+    // A worker may have seen all that was left locked by others, and have gone; what it left they did.
+    assert_eq!(all, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_locks_nothing_waits_and_nothing_is_skipped() {
+    let tapir = Recipe::OF_TRANSACTIONS.into_iter().find(|recipe| matches!(recipe, Recipe::Tapir(_)));
+    let server = start_by(tapir.expect("there is one")).await;
+    let client = server.client().await;
+    jobs(&client).await;
+    assert_eq!(first(&client, "SELECT id FROM job WHERE id = 1 FOR UPDATE NOWAIT").await, ["1"]);
+    assert_eq!(first(&client, "SELECT id FROM job FOR UPDATE SKIP LOCKED").await, ["0A000"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_statement_of_a_client_that_has_gone_ends() {
+    let server = start().await;
+    let holder = server.client().await;
+    jobs(&holder).await;
+    holder.batch_execute("BEGIN; UPDATE job SET rank = 9 WHERE id = 1").await.expect("holds");
+    let mut gone = server.session().await;
+    let open = server.counters.connections_open.load(Relaxed);
+    gone.send(query("UPDATE job SET rank = 8 WHERE id = 1")).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(gone);
+    let left = async {
+        while server.counters.connections_open.load(Relaxed) >= open {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, left).await.expect("the server notices while the lock is still held");
+    holder.batch_execute("COMMIT").await.expect("commits");
+    assert_eq!(first(&holder, "SELECT rank FROM job WHERE id = 1").await, ["9"]);
+}

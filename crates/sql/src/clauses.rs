@@ -1,0 +1,354 @@
+//! Clauses of CREATE and ALTER that the parser knows and Meridian does not: refused by name, never ignored.
+//!
+//! Each syntax node is taken apart field by field, so that a field that comes with a newer parser does not compile until it is
+//! handled or refused. What describes how things are anyway (`USING btree`, `NOT DEFERRABLE`, `COLLATE "C"`) is accepted.
+
+use crate::error::{SqlError, state};
+use crate::limits;
+use crate::names;
+use sqlparser::ast::{
+    self, AlterTable, ColumnDef, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
+    DeferrableInitial, HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption, OrderByExpr,
+    PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate, UniqueConstraint,
+};
+
+/// Operator classes whose order is the order of Meridian's keys.
+const KEY_ORDERS: [&str; 16] = [
+    "bool_ops",
+    "bpchar_ops",
+    "bpchar_pattern_ops",
+    "bytea_ops",
+    "date_ops",
+    "float8_ops",
+    "int2_ops",
+    "int4_ops",
+    "int8_ops",
+    "numeric_ops",
+    "text_ops",
+    "text_pattern_ops",
+    "timestamp_ops",
+    "timestamptz_ops",
+    "uuid_ops",
+    "varchar_pattern_ops",
+];
+
+/// 0A000 for the first clause that is there.
+fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, clause)) => Err(SqlError::unsupported(clause)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what CREATE TABLE asks for beyond columns, primary key and UNIQUE.
+pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
+    let CreateTable {
+        or_replace,
+        temporary,
+        external,
+        dynamic,
+        global,
+        if_not_exists: _,
+        transient,
+        volatile,
+        iceberg,
+        snapshot,
+        name: _,
+        columns,
+        constraints,
+        hive_distribution,
+        hive_formats,
+        table_options,
+        file_format,
+        location,
+        query,
+        without_rowid,
+        like,
+        clone,
+        version,
+        comment,
+        on_commit,
+        on_cluster,
+        primary_key,
+        order_by,
+        partition_by,
+        cluster_by,
+        clustered_by,
+        inherits,
+        partition_of,
+        for_values,
+        strict,
+        copy_grants,
+        enable_schema_evolution,
+        change_tracking,
+        data_retention_time_in_days,
+        max_data_extension_time_in_days,
+        default_ddl_collation,
+        with_aggregation_policy,
+        with_row_access_policy,
+        with_storage_lifecycle_policy,
+        with_tags,
+        external_volume,
+        base_location,
+        catalog,
+        catalog_sync,
+        storage_serialization_policy,
+        target_lag,
+        warehouse,
+        refresh_mode,
+        initialize,
+        require_user,
+        diststyle,
+        distkey,
+        sortkey,
+        backup,
+    } = create;
+    refuse(&[
+        (*or_replace, "CREATE OR REPLACE TABLE"),
+        (*temporary || global.is_some(), "CREATE TEMPORARY TABLE"),
+        (*external, "CREATE EXTERNAL TABLE"),
+        (*dynamic || *transient || *volatile || *iceberg || *snapshot, "a table of another kind"),
+        (query.is_some(), "CREATE TABLE AS"),
+        (like.is_some(), "CREATE TABLE … LIKE"),
+        (clone.is_some(), "CREATE TABLE … CLONE"),
+        (partition_of.is_some() || for_values.is_some(), "PARTITION OF"),
+        (partition_by.is_some(), "PARTITION BY"),
+        (inherits.is_some(), "INHERITS"),
+        (on_commit.is_some(), "ON COMMIT"),
+        (!matches!(hive_distribution, HiveDistributionStyle::NONE), "PARTITIONED BY"),
+        (cluster_by.is_some() || clustered_by.is_some(), "CLUSTER BY"),
+        (primary_key.is_some() || order_by.is_some(), "PRIMARY KEY or ORDER BY behind the columns"),
+        (comment.is_some(), "COMMENT"),
+        (location.is_some() || base_location.is_some() || external_volume.is_some(), "LOCATION"),
+        (hive_formats.as_ref().is_some_and(|formats| *formats != Default::default()), "ROW FORMAT"),
+        (file_format.is_some(), "STORED AS"),
+        (*without_rowid, "WITHOUT ROWID"),
+        (*strict, "STRICT"),
+        (version.is_some(), "VERSION"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+        (default_ddl_collation.is_some(), "DEFAULT_DDL_COLLATION"),
+        (with_aggregation_policy.is_some() || with_row_access_policy.is_some(), "a policy"),
+        (with_storage_lifecycle_policy.is_some() || storage_serialization_policy.is_some(), "a policy"),
+        (with_tags.is_some(), "TAG"),
+        (catalog.is_some() || catalog_sync.is_some(), "CATALOG"),
+        (target_lag.is_some() || warehouse.is_some(), "TARGET_LAG or WAREHOUSE"),
+        (refresh_mode.is_some() || initialize.is_some(), "REFRESH_MODE or INITIALIZE"),
+        (*require_user || *copy_grants, "COPY GRANTS or REQUIRE USER"),
+        (enable_schema_evolution.is_some() || change_tracking.is_some(), "CHANGE_TRACKING"),
+        (data_retention_time_in_days.is_some(), "DATA_RETENTION_TIME_IN_DAYS"),
+        (max_data_extension_time_in_days.is_some(), "MAX_DATA_EXTENSION_TIME_IN_DAYS"),
+        (diststyle.is_some() || distkey.is_some(), "DISTSTYLE"),
+        (sortkey.is_some() || backup.is_some(), "SORTKEY or BACKUP"),
+    ])?;
+    table_storage(table_options)?;
+    check_columns(columns.len())?;
+    columns.iter().try_for_each(column)?;
+    constraints.iter().try_for_each(constraint)
+}
+
+/// 54011 for a table that is too wide.
+pub(crate) fn check_columns(count: usize) -> Result<(), SqlError> {
+    if count <= limits::MOST_COLUMNS {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {} columns", limits::MOST_COLUMNS);
+    Err(SqlError::new(state::TOO_MANY_COLUMNS, message))
+}
+
+fn table_storage(options: &CreateTableOptions) -> Result<(), SqlError> {
+    let (options, clause) = match options {
+        CreateTableOptions::None => return Ok(()),
+        CreateTableOptions::With(options) => (options, "WITH"),
+        CreateTableOptions::Options(options) => (options, "OPTIONS"),
+        CreateTableOptions::Plain(options) => (options, "a table option"),
+        CreateTableOptions::TableProperties(options) => (options, "TBLPROPERTIES"),
+    };
+    for option in options {
+        match option {
+            // How full a page is made, and that rows have no hidden numbers: there are no pages, nor such numbers.
+            SqlOption::KeyValue { key, .. } if clause == "WITH" && names::fold(key) == "fillfactor" => {}
+            SqlOption::KeyValue { key, value } if clause == "WITH" && names::fold(key) == "oids" => {
+                refuse(&[(!value.to_string().eq_ignore_ascii_case("false"), "WITH (oids)")])?;
+            }
+            other => return Err(SqlError::unsupported(format!("{clause} ({other})"))),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what a column's definition asks for; its default and its NULLs are the caller's.
+pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
+    let ColumnDef { name: _, data_type: _, options } = def;
+    for ast::ColumnOptionDef { name: _, option } in options {
+        match option {
+            ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Default(_) => {}
+            ColumnOption::PrimaryKey(key) => primary_key(key)?,
+            ColumnOption::Unique(key) => unique(key)?,
+            ColumnOption::Collation(name) => collation(name)?,
+            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses constraints other than keys, and what keys say beyond their columns.
+pub(crate) fn constraint(constraint: &TableConstraint) -> Result<(), SqlError> {
+    match constraint {
+        TableConstraint::PrimaryKey(key) => primary_key(key),
+        TableConstraint::Unique(key) => unique(key),
+        other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+}
+
+fn primary_key(key: &PrimaryKeyConstraint) -> Result<(), SqlError> {
+    let PrimaryKeyConstraint { name: _, index_name, index_type, columns, index_options, characteristics } = key;
+    refuse(&[(index_name.is_some(), "a name of the index"), (!index_options.is_empty(), "an index option")])?;
+    index_type.as_ref().map_or(Ok(()), method)?;
+    characteristics.as_ref().map_or(Ok(()), enforcement)?;
+    columns.iter().try_for_each(key_column)
+}
+
+fn unique(key: &UniqueConstraint) -> Result<(), SqlError> {
+    let UniqueConstraint {
+        name: _,
+        index_name,
+        index_type_display: _,
+        index_type,
+        columns,
+        index_options,
+        characteristics,
+        nulls_distinct,
+    } = key;
+    refuse(&[
+        (matches!(nulls_distinct, NullsDistinctOption::NotDistinct), "NULLS NOT DISTINCT"),
+        (index_name.is_some(), "a name of the index"),
+        (!index_options.is_empty(), "an index option"),
+    ])?;
+    index_type.as_ref().map_or(Ok(()), method)?;
+    characteristics.as_ref().map_or(Ok(()), enforcement)?;
+    columns.iter().try_for_each(key_column)
+}
+
+fn enforcement(characteristics: &ConstraintCharacteristics) -> Result<(), SqlError> {
+    let ConstraintCharacteristics { deferrable, initially, enforced } = characteristics;
+    refuse(&[
+        (*deferrable == Some(true), "DEFERRABLE"),
+        (matches!(initially, Some(DeferrableInitial::Deferred)), "INITIALLY DEFERRED"),
+        (*enforced == Some(false), "NOT ENFORCED"),
+    ])
+}
+
+fn method(method: &IndexType) -> Result<(), SqlError> {
+    match method {
+        IndexType::BTree => Ok(()),
+        other => Err(SqlError::unsupported(format!("USING {}", other.to_string().to_lowercase()))),
+    }
+}
+
+fn key_column(column: &IndexColumn) -> Result<(), SqlError> {
+    let IndexColumn { column: OrderByExpr { expr: _, options, with_fill }, operator_class } = column;
+    let descending = options.asc == Some(false);
+    refuse(&[
+        (options.nulls_first.is_some_and(|first| first != descending), "NULLS FIRST or LAST against the order of keys"),
+        (with_fill.is_some(), "WITH FILL"),
+    ])?;
+    let Some(class) = operator_class else { return Ok(()) };
+    let known = class.0.last().and_then(|part| part.as_ident()).map(names::fold);
+    match known {
+        Some(name) if KEY_ORDERS.contains(&name.as_str()) => Ok(()),
+        _ => Err(SqlError::unsupported(format!("the operator class {class}"))),
+    }
+}
+
+/// Refuses a collation that does not exist here, with 42704: text is ordered by its bytes.
+pub fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
+    let last = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.as_str());
+    match last {
+        Some("C" | "POSIX" | "default" | "ucs_basic") => Ok(()),
+        _ => {
+            let name = name.to_string().replace('"', "");
+            let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
+            Err(SqlError::new(state::UNDEFINED_OBJECT, message).hint("Text is ordered by its bytes: COLLATE \"C\"."))
+        }
+    }
+}
+
+/// Refuses what CREATE INDEX asks for beyond columns, their order, and UNIQUE.
+pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
+    let CreateIndex {
+        name: _,
+        table_name: _,
+        using,
+        columns,
+        unique: _,
+        // Every index is built while others read and write.
+        concurrently: _,
+        if_not_exists: _,
+        include,
+        nulls_distinct,
+        with,
+        predicate,
+        index_options,
+        alter_options,
+    } = create;
+    using.as_ref().map_or(Ok(()), method)?;
+    refuse(&[
+        (!include.is_empty(), "INCLUDE"),
+        (*nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+        (predicate.is_some(), "a partial index"),
+        (!index_options.is_empty() || !alter_options.is_empty(), "an index option"),
+    ])?;
+    for option in with {
+        let fills = matches!(option, ast::Expr::BinaryOp { left, .. }
+            if matches!(&**left, ast::Expr::Identifier(name) if names::fold(name) == "fillfactor"));
+        refuse(&[(!fills, &format!("WITH ({option})"))])?;
+    }
+    columns.iter().try_for_each(key_column)
+}
+
+/// Refuses what ALTER TABLE asks for beside its operations.
+pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
+    // There is no inheritance: ONLY is what is done anyway.
+    let AlterTable { name: _, if_exists, only: _, operations, location, on_cluster, table_type, end_token: _ } = alter;
+    refuse(&[
+        (*if_exists, "ALTER TABLE IF EXISTS"),
+        (location.is_some(), "LOCATION"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+        (table_type.is_some(), "ALTER of a table of another kind"),
+    ])?;
+    for operation in operations {
+        match operation {
+            ast::AlterTableOperation::AddConstraint { constraint: added, not_valid } => {
+                refuse(&[(*not_valid, "NOT VALID")])?;
+                constraint(added)?;
+            }
+            ast::AlterTableOperation::AddColumn {
+                column_keyword: _,
+                if_not_exists: _,
+                column_def,
+                column_position,
+            } => {
+                let is_key = |def: &ast::ColumnOptionDef| {
+                    matches!(def.option, ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_))
+                };
+                refuse(&[
+                    (column_position.is_some(), "a position of the new column"),
+                    (column_def.options.iter().any(is_key), "ADD COLUMN with PRIMARY KEY or UNIQUE"),
+                ])?;
+                column(column_def)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what TRUNCATE asks for beside its tables. No sequence belongs to a table, and nothing refers to it.
+pub(crate) fn truncate(truncate: &Truncate) -> Result<(), SqlError> {
+    let Truncate { table_names: _, partitions, table: _, if_exists, identity: _, cascade: _, on_cluster } = truncate;
+    refuse(&[
+        (partitions.is_some(), "PARTITION"),
+        (*if_exists, "TRUNCATE IF EXISTS"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+    ])
+}

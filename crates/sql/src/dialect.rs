@@ -1,0 +1,133 @@
+//! The parser's dialect: PostgreSQL's, with a bound on the work that one statement costs.
+//!
+//! The parser tries alternatives and goes back: an argument may be a named one, a reserved word may be a column. Alternatives
+//! inside each other double the work at each level, so that a line of 34 calls takes hours. Named arguments, which double each
+//! nested call, are off. For whatever else doubles, the dialect counts the prefixes of expressions that the parser asks for and
+//! ends the statement when there are far too many for its length.
+
+use sqlparser::ast::Expr;
+use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use std::any::TypeId;
+use std::cell::Cell;
+
+/// Each token of a statement may be looked at this many times on average, as the beginning of an expression.
+const LOOKS_PER_TOKEN: u64 = 20;
+/// Short statements may use this many looks.
+const LEAST_LOOKS: u64 = 10_000;
+
+/// PostgreSQL's dialect for one statement.
+#[derive(Debug)]
+pub(crate) struct Bounded {
+    postgres: PostgreSqlDialect,
+    left: Cell<u64>,
+}
+
+impl Bounded {
+    /// The dialect for a statement of this many tokens.
+    pub(crate) fn for_tokens(count: usize) -> Self {
+        let looks = (count as u64).saturating_mul(LOOKS_PER_TOKEN).max(LEAST_LOOKS);
+        Bounded { postgres: PostgreSqlDialect {}, left: Cell::new(looks) }
+    }
+
+    /// Whether the parser gave up because of the bound.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.left.get() == 0
+    }
+}
+
+/// The methods in which PostgreSQL differs from the default.
+macro_rules! as_postgres {
+    ($($name:ident),* $(,)?) => {
+        $(fn $name(&self) -> bool {
+            self.postgres.$name()
+        })*
+    };
+}
+
+impl Dialect for Bounded {
+    // The parser asks for PostgreSQL in places; this is it.
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<PostgreSqlDialect>()
+    }
+
+    fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        match self.left.get() {
+            // The only error that the parser does not take for a reason to try something else.
+            0 => Some(Err(ParserError::RecursionLimitExceeded)),
+            left => {
+                self.left.set(left - 1);
+                None
+            }
+        }
+    }
+
+    fn supports_named_fn_args_with_expr_name(&self) -> bool {
+        false
+    }
+
+    fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
+        self.postgres.identifier_quote_style(identifier)
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        self.postgres.is_delimited_identifier_start(ch)
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        self.postgres.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        self.postgres.is_identifier_part(ch)
+    }
+
+    fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
+        self.postgres.is_reserved_for_identifier(keyword)
+    }
+
+    fn is_custom_operator_part(&self, ch: char) -> bool {
+        self.postgres.is_custom_operator_part(ch)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        self.postgres.get_next_precedence(parser)
+    }
+
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        self.postgres.prec_value(precedence)
+    }
+
+    as_postgres!(
+        allow_extract_custom,
+        allow_extract_single_quotes,
+        supports_alter_column_type_using,
+        supports_array_typedef_with_brackets,
+        supports_bitwise_shift_operators,
+        supports_comma_separated_trim,
+        supports_comment_on,
+        supports_comment_optimizer_hint,
+        supports_create_index_with_clause,
+        supports_create_table_like_parenthesized,
+        supports_empty_projections,
+        supports_explain_with_utility_options,
+        supports_factorial_operator,
+        supports_filter_during_aggregation,
+        supports_geometric_types,
+        supports_group_by_expr,
+        supports_insert_table_alias,
+        supports_interval_options,
+        supports_listen_notify,
+        supports_load_extension,
+        supports_named_fn_args_with_colon_operator,
+        supports_nested_comments,
+        supports_notnull_operator,
+        supports_numeric_literal_underscores,
+        supports_select_wildcard_with_alias,
+        supports_set_names,
+        supports_string_escape_constant,
+        supports_unicode_string_literal,
+        supports_xml_expressions,
+    );
+}

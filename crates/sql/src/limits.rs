@@ -1,0 +1,567 @@
+//! Limits of one statement: no text ends, freezes or swells the process.
+//!
+//! ```text
+//!   text ── scan ── tokens ── refuse_chains ── parser (dialect) ── settle ── a tree that recursion may walk
+//!        bytes that      operators in           nesting, work      chains balanced, depth and
+//!        become tokens   one chain                                 size measured
+//! ```
+//!
+//! What is beyond a limit answers an error of class 54 that names it. The limits leave room for what clients send: lists of
+//! thousands of values, hundreds of terms of OR or UNION ALL, dozens of nested calls.
+
+use crate::error::{SqlError, state};
+use crate::names;
+use sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SetExpr, SetOperator, TableFactor, Visit, VisitMut, Visitor,
+    VisitorMut,
+};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+/// A query text may have this many tokens; each space between them is one.
+pub(crate) const MOST_TOKENS: usize = 2_000_000;
+/// Parentheses may stand inside each other this deep.
+pub(crate) const DEEPEST_PARENTHESES: usize = 200;
+/// Calls, parentheses and subqueries may stand inside each other this deep: the parser's recursion.
+pub(crate) const DEEPEST_NESTING: usize = 40;
+/// This many operators may follow each other without a comma between them.
+pub(crate) const LONGEST_CHAIN: usize = 5_000;
+/// Expressions and subqueries may stand inside each other this deep, once chains of AND, OR and UNION are balanced.
+pub(crate) const DEEPEST_EXPRESSION: usize = 120;
+/// Operators that repeat an operand (BETWEEN, CASE with an operand, IN, COALESCE) may add this many expressions.
+pub(crate) const MOST_REPEATED: u64 = 50_000;
+/// A statement may read this many relations; a query of WITH counts each time that it is named.
+pub(crate) const MOST_RELATIONS: u64 = 1_000;
+/// A query may have this many output columns, as in PostgreSQL.
+pub(crate) const MOST_OUTPUTS: usize = 1664;
+/// A table may have this many columns, as in PostgreSQL.
+pub(crate) const MOST_COLUMNS: usize = 1600;
+/// CUBE may have this many elements, as in PostgreSQL.
+pub(crate) const WIDEST_CUBE: usize = 12;
+/// A query may have this many grouping sets, as in PostgreSQL.
+pub(crate) const MOST_GROUPING_SETS: usize = 4096;
+/// A value that a function makes may have this many bytes.
+pub(crate) const LONGEST_VALUE_BYTES: usize = 64 << 20;
+/// Longer lists of IN keep their operand once.
+const LONGEST_REPEATING_LIST: usize = 100;
+/// Shorter chains stay as they were written.
+const SHORT_CHAIN: usize = 16;
+
+/// 54001
+pub(crate) fn too_deep(what: &str, limit: usize) -> SqlError {
+    SqlError::new(state::TOO_COMPLEX, "stack depth limit exceeded").detail(format!("{what}: the limit is {limit}."))
+}
+
+/// 54001 for what the parser gave up.
+pub(crate) fn nested(exhausted: bool) -> SqlError {
+    if exhausted {
+        let message = "the statement is too complex";
+        let detail = "The parser tried more alternatives inside each other than a statement of this length may take.";
+        return SqlError::new(state::TOO_COMPLEX, message).detail(detail);
+    }
+    too_deep("Calls, parentheses and subqueries inside each other", DEEPEST_NESTING)
+}
+
+/// 54011 for a list of outputs that is too long.
+pub(crate) fn check_outputs(count: usize) -> Result<(), SqlError> {
+    if count <= MOST_OUTPUTS {
+        return Ok(());
+    }
+    let message = format!("target lists can have at most {MOST_OUTPUTS} entries");
+    Err(SqlError::new(state::TOO_MANY_COLUMNS, message))
+}
+
+/// Refuses a value that a function would make too long, with 54000.
+pub fn check_value(bytes: usize) -> Result<(), SqlError> {
+    if bytes <= LONGEST_VALUE_BYTES {
+        return Ok(());
+    }
+    let detail = format!("A value that a function makes may have {LONGEST_VALUE_BYTES} bytes.");
+    Err(SqlError::new(state::TOO_LARGE, "requested length too large").detail(detail))
+}
+
+/// Looks at a text before it becomes tokens, each of which is far larger than its characters.
+pub(crate) fn scan(text: &str) -> Result<(), SqlError> {
+    let scan = Scan::of(text);
+    if scan.tokens > MOST_TOKENS {
+        let message = format!("the statement has more than {MOST_TOKENS} tokens");
+        let hint = "Send fewer rows at once, or use COPY.";
+        return Err(SqlError::new(state::TOO_LARGE, message).hint(hint));
+    }
+    if scan.deepest > DEEPEST_PARENTHESES {
+        return Err(too_deep("Parentheses inside each other", DEEPEST_PARENTHESES));
+    }
+    Ok(())
+}
+
+/// What a text consists of.
+#[derive(Default)]
+struct Scan {
+    /// At least as many as the tokenizer makes of it.
+    tokens: usize,
+    /// The most parentheses inside each other.
+    deepest: usize,
+}
+
+impl Scan {
+    /// Counts up to the limits: what lies behind them does not matter.
+    fn of(sql: &str) -> Scan {
+        let text = sql.as_bytes();
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80;
+        let is_operator = |byte: Option<&u8>| byte.is_some_and(|byte| b"+-*/<>=~!@#%^&|`?:".contains(byte));
+        let mut scan = Scan::default();
+        let (mut at, mut depth) = (0usize, 0usize);
+        while at < text.len() && scan.tokens <= MOST_TOKENS && scan.deepest <= DEEPEST_PARENTHESES {
+            scan.tokens += 1;
+            let rest = &text[at..];
+            at += match text[at] {
+                b'\'' => quoted(rest, b'\'', false),
+                b'e' | b'E' | b'x' | b'X' if rest.get(1) == Some(&b'\'') => 1 + quoted(&rest[1..], b'\'', true),
+                b'"' => quoted(rest, b'"', false),
+                // Behind an operator's characters the tokenizer takes these for more of them.
+                b'-' if rest.get(1) == Some(&b'-') && !is_operator(text[..at].last()) => {
+                    rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1)
+                }
+                b'/' if rest.get(1) == Some(&b'*') && !is_operator(text[..at].last()) => comment(rest),
+                b'$' => dollar_quoted(&sql[at..]),
+                b'(' => {
+                    depth += 1;
+                    scan.deepest = scan.deepest.max(depth);
+                    1
+                }
+                b')' => {
+                    depth = depth.saturating_sub(1);
+                    1
+                }
+                b'0'..=b'9' => {
+                    // A name may follow a number at once: `1a` may be two tokens.
+                    rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len())
+                }
+                first if is_part(first) => rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len()),
+                _ => 1,
+            };
+        }
+        scan
+    }
+}
+
+/// How many bytes a quoted text takes; a doubled quote is part of it.
+fn quoted(text: &[u8], quote: u8, escapes: bool) -> usize {
+    let mut at = 1;
+    while at < text.len() {
+        match text[at] {
+            b'\\' if escapes => at += 2,
+            byte if byte == quote => {
+                if text.get(at + 1) != Some(&quote) {
+                    return at + 1;
+                }
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+/// How many bytes a comment takes, with the comments inside.
+fn comment(text: &[u8]) -> usize {
+    let (mut at, mut depth) = (2, 1);
+    while at < text.len() && depth > 0 {
+        match &text[at..] {
+            [b'*', b'/', ..] => (at, depth) = (at + 2, depth - 1),
+            [b'/', b'*', ..] => (at, depth) = (at + 2, depth + 1),
+            _ => at += 1,
+        }
+    }
+    at.min(text.len())
+}
+
+/// How many bytes a text between dollars takes; 1 for a dollar that begins none.
+fn dollar_quoted(text: &str) -> usize {
+    let rest = &text[1..];
+    let Some(tag) = rest.find(|c: char| !c.is_alphanumeric() && c != '_') else { return 1 };
+    if !rest[tag..].starts_with('$') {
+        return 1;
+    }
+    let (mark, body) = text.as_bytes().split_at(tag + 2);
+    // An unfinished one is an error for the tokenizer, too.
+    body.windows(mark.len()).position(|window| window == mark).map_or(text.len(), |end| end + 2 * mark.len())
+}
+
+/// Whether a token makes the tree of an expression or of a type one level deeper.
+fn deepens(token: &Token) -> bool {
+    use Keyword::*;
+    match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            AND | OR
+                | XOR
+                | NOT
+                | IS
+                | NOTNULL
+                | IN
+                | BETWEEN
+                | OVERLAPS
+                | LIKE
+                | ILIKE
+                | RLIKE
+                | REGEXP
+                | MATCH
+                | SIMILAR
+                | MEMBER
+                | OPERATOR
+                | DIV
+                | AT
+                | COLLATE
+        ),
+        Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::Placeholder(_)
+        | Token::Period
+        | Token::LParen
+        | Token::RParen
+        | Token::Comma => false,
+        _ => true,
+    }
+}
+
+/// How deep the tree is at a place of the text, within one pair of brackets.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    /// The operators since the last comma.
+    operators: usize,
+    /// The set operations, whose operands have commas of their own.
+    sets: usize,
+}
+
+/// Refuses chains of operators so long that what the parser's loops make of them could not be walked, nor dropped.
+pub(crate) fn refuse_chains(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    match deepest(tokens, LONGEST_CHAIN) {
+        (depth, Some(token)) if depth > LONGEST_CHAIN => Err(too_deep("Operators in one chain", LONGEST_CHAIN)
+            .hint("Use IN (…) instead of a long chain of operators.")
+            .at(names::place(token.span.start))),
+        _ => Ok(()),
+    }
+}
+
+/// The longest chain of operators, and the token that makes it longer than the limit.
+fn deepest(tokens: &[TokenWithSpan], limit: usize) -> (usize, Option<&TokenWithSpan>) {
+    use Keyword::{EXCEPT, INTERSECT, MINUS, UNION};
+    let (mut levels, mut depth, mut deepest) = (vec![Level::default()], 0usize, 0usize);
+    for token in tokens {
+        let level = levels.last_mut().expect("invariant: one level stays");
+        match &token.token {
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                if levels.len() > 1 {
+                    depth -= levels.pop().map_or(0, |level| level.operators + level.sets);
+                }
+            }
+            Token::Comma => depth -= std::mem::take(&mut level.operators),
+            Token::Word(word) if matches!(word.keyword, UNION | EXCEPT | INTERSECT | MINUS) => {
+                (level.sets, depth) = (level.sets + 1, depth + 1);
+            }
+            other if deepens(other) => (level.operators, depth) = (level.operators + 1, depth + 1),
+            _ => {}
+        }
+        if matches!(token.token, Token::LParen | Token::LBracket | Token::LBrace) {
+            levels.push(Level::default());
+        }
+        deepest = deepest.max(depth);
+        if depth > limit {
+            return (depth, Some(token));
+        }
+    }
+    (deepest, None)
+}
+
+#[cfg(test)]
+pub(crate) fn longest_chain(tokens: &[TokenWithSpan]) -> usize {
+    deepest(tokens, usize::MAX).0
+}
+
+#[cfg(test)]
+pub(crate) fn tokens_at_most(text: &str) -> usize {
+    Scan::of(text).tokens
+}
+
+/// Makes a parsed statement or query one that recursion may walk, or refuses it.
+pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<(), SqlError> {
+    let balanced = VisitMut::visit(tree, &mut Balance);
+    let measured = match balanced {
+        ControlFlow::Continue(()) => Visit::visit(tree, &mut Measure::default()),
+        failed => failed,
+    };
+    match measured {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Turns long chains of AND, OR and UNION, which the parser leaves as deep as they are long, into balanced trees. All of them are
+/// associative.
+struct Balance;
+
+impl VisitorMut for Balance {
+    type Break = SqlError;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
+            let op = op.clone();
+            balance(
+                expr,
+                |expr| matches!(expr, Expr::BinaryOp { op: other, .. } if *other == op),
+                |expr| match expr {
+                    Expr::BinaryOp { left, right, .. } => Ok((*left, *right)),
+                    other => Err(other),
+                },
+                |left, right| Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) },
+                || Expr::value(sqlparser::ast::Value::Null),
+            );
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        let (mut body, mut depth) = (&mut *query.body, 0);
+        // Runs of one operation, along the chain.
+        loop {
+            let SetExpr::SetOperation { op, set_quantifier, .. } = body else { break };
+            let (wanted, quantifier) = (*op, *set_quantifier);
+            let same = |set: &SetExpr| matches!(set, SetExpr::SetOperation { op, set_quantifier, .. } if (*op, *set_quantifier) == (wanted, quantifier));
+            let mut length = 0;
+            let mut end = &*body;
+            while let SetExpr::SetOperation { left, .. } = end
+                && same(end)
+            {
+                (end, length) = (left, length + 1);
+            }
+            let is_balanced = wanted == SetOperator::Union && length >= SHORT_CHAIN;
+            depth += if is_balanced { 1 } else { length };
+            if depth > DEEPEST_EXPRESSION {
+                return ControlFlow::Break(too_deep("Set operations in one chain", DEEPEST_EXPRESSION));
+            }
+            if is_balanced {
+                balance(
+                    body,
+                    same,
+                    |set| match set {
+                        SetExpr::SetOperation { left, right, .. } => Ok((*left, *right)),
+                        other => Err(other),
+                    },
+                    |left, right| SetExpr::SetOperation {
+                        op: wanted,
+                        set_quantifier: quantifier,
+                        left: Box::new(left),
+                        right: Box::new(right),
+                    },
+                    || {
+                        SetExpr::Values(sqlparser::ast::Values {
+                            explicit_row: false,
+                            value_keyword: false,
+                            rows: Vec::new(),
+                        })
+                    },
+                );
+            }
+            // The first operand of the run is where the next one is.
+            let mut next = body;
+            while same(next) {
+                let SetExpr::SetOperation { left, .. } = next else { break };
+                next = left;
+            }
+            body = next;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Balances a chain that hangs on its left sides.
+fn balance<T>(
+    root: &mut T,
+    continues: impl Fn(&T) -> bool,
+    apart: impl Fn(T) -> Result<(T, T), T>,
+    join: impl Fn(T, T) -> T,
+    nothing: impl Fn() -> T,
+) {
+    let mut rest = std::mem::replace(root, nothing());
+    let mut parts = Vec::new();
+    while continues(&rest) {
+        match apart(rest) {
+            Ok((left, right)) => {
+                parts.push(right);
+                rest = left;
+            }
+            Err(whole) => {
+                rest = whole;
+                break;
+            }
+        }
+    }
+    parts.push(rest);
+    parts.reverse();
+    if parts.len() <= SHORT_CHAIN {
+        *root = parts.into_iter().reduce(join).unwrap_or_else(nothing);
+        return;
+    }
+    while parts.len() > 1 {
+        let mut next = Vec::with_capacity(parts.len() / 2 + 1);
+        let mut rest = parts.into_iter();
+        while let Some(left) = rest.next() {
+            next.push(match rest.next() {
+                Some(right) => join(left, right),
+                None => left,
+            });
+        }
+        parts = next;
+    }
+    *root = parts.pop().unwrap_or_else(nothing);
+}
+
+/// What a tree amounts to once each operator that repeats an operand, and each reference to a query of WITH, stands for what it means.
+#[derive(Default)]
+struct Measure {
+    frames: Vec<Frame>,
+    expressions: u64,
+    /// The queries of WITH that can be referred to: name, size, relations.
+    named: Vec<(String, u64, u64)>,
+}
+
+#[derive(Default)]
+struct Frame {
+    /// Of the first child, which is the operand that is repeated.
+    first: Option<u64>,
+    /// Of all children.
+    sum: u64,
+    /// The relations that are read.
+    relations: u64,
+    /// Of a query: the names of its WITH clause whose queries come next, and how many names there were before.
+    with: VecDeque<String>,
+    named_before: usize,
+}
+
+impl Measure {
+    fn enter(&mut self, with: VecDeque<String>) -> ControlFlow<SqlError> {
+        self.frames.push(Frame { with, named_before: self.named.len(), ..Frame::default() });
+        if self.frames.len() > DEEPEST_EXPRESSION {
+            return ControlFlow::Break(too_deep("Expressions inside each other", DEEPEST_EXPRESSION));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn leave(&mut self, is_query: bool, repeats: impl Fn(&Frame) -> u64) -> ControlFlow<SqlError> {
+        let frame = self.frames.pop().unwrap_or_default();
+        self.named.truncate(frame.named_before);
+        self.expressions += 1;
+        let (size, relations) = (repeats(&frame).saturating_add(1), frame.relations);
+        if relations > MOST_RELATIONS {
+            let message = format!("the statement reads more than {MOST_RELATIONS} relations");
+            let detail = "A query of WITH counts each time that it is named.";
+            return ControlFlow::Break(SqlError::new(state::TOO_COMPLEX, message).detail(detail));
+        }
+        if size > MOST_REPEATED.saturating_add(self.expressions) {
+            let message = "the statement is too complex";
+            let detail = format!(
+                "BETWEEN, IN, CASE and COALESCE repeat operands inside each other more than {MOST_REPEATED} times."
+            );
+            return ControlFlow::Break(SqlError::new(state::TOO_COMPLEX, message).detail(detail));
+        }
+        if let Some(parent) = self.frames.last_mut() {
+            if let Some(name) = parent.with.pop_front().filter(|_| is_query) {
+                self.named.push((name, size, relations));
+            }
+            parent.relations = parent.relations.saturating_add(relations);
+            parent.first.get_or_insert(size);
+            parent.sum = parent.sum.saturating_add(size);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// How large an expression becomes, of the sizes of its parts.
+fn repeated(expr: &Expr, frame: &Frame) -> u64 {
+    let first = frame.first.unwrap_or(0);
+    let more = |times: usize| frame.sum.saturating_add(first.saturating_mul(times as u64));
+    match expr {
+        Expr::Between { .. } => more(1),
+        Expr::Case { operand: Some(_), conditions, .. } => more(conditions.len().saturating_sub(1)),
+        Expr::InList { list, .. } => more(list.len().min(LONGEST_REPEATING_LIST).saturating_sub(1)),
+        Expr::Function(call)
+            if matches!(names::function_name(&call.name).as_str(), "coalesce" | "nullif" | "greatest" | "least") =>
+        {
+            frame.sum.saturating_mul(2)
+        }
+        _ => frame.sum,
+    }
+}
+
+impl Visitor for Measure {
+    type Break = SqlError;
+
+    fn pre_visit_expr(&mut self, _: &Expr) -> ControlFlow<SqlError> {
+        self.enter(VecDeque::new())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+        self.leave(false, |frame| repeated(expr, frame))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+        if let (TableFactor::Table { name, .. }, Some(frame)) = (factor, self.frames.last_mut()) {
+            let named = match name.0.as_slice() {
+                [one] => one.as_ident().map(names::fold),
+                _ => None,
+            };
+            let found = named.and_then(|name| self.named.iter().rev().find(|(other, ..)| *other == name));
+            let (size, relations) = found.map_or((1, 1), |(_, size, relations)| (*size, *relations));
+            frame.sum = frame.sum.saturating_add(size);
+            frame.relations = frame.relations.saturating_add(relations.max(1));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+        if let SetExpr::Values(values) = &*query.body
+            && let Err(error) = values.rows.iter().try_for_each(|row| check_outputs(row.content.len()))
+        {
+            return ControlFlow::Break(error);
+        }
+        let with = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.enter(with.map(|cte| names::fold(&cte.alias.name)).collect())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<SqlError> {
+        self.leave(true, |frame| frame.sum)
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
+        if let Err(error) = check_outputs(select.projection.len()).and_then(|()| check_groups(&select.group_by)) {
+            return ControlFlow::Break(error);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// 54011 or 54001 if GROUP BY means too many grouping sets.
+fn check_groups(group_by: &GroupByExpr) -> Result<(), SqlError> {
+    let GroupByExpr::Expressions(all, _) = group_by else { return Ok(()) };
+    let mut sets = 1usize;
+    for expr in all {
+        sets = sets.saturating_mul(match expr {
+            Expr::Cube(elements) if elements.len() > WIDEST_CUBE => {
+                let message = format!("CUBE is limited to {WIDEST_CUBE} elements");
+                return Err(SqlError::new(state::TOO_MANY_COLUMNS, message));
+            }
+            Expr::Cube(elements) => 1 << elements.len(),
+            Expr::Rollup(elements) => elements.len() + 1,
+            Expr::GroupingSets(sets) => sets.len(),
+            _ => 1,
+        });
+    }
+    if sets > MOST_GROUPING_SETS {
+        let message = format!("too many grouping sets present (maximum {MOST_GROUPING_SETS})");
+        return Err(SqlError::new(state::TOO_COMPLEX, message));
+    }
+    Ok(())
+}
