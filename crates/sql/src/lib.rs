@@ -13,6 +13,8 @@
 //! 1. A plan is used only at the table versions it was made for: each transaction says which these are, and is refused where others hold.
 //! 2. The cache of descriptors holds committed ones only: a transaction that changed the catalog goes around it.
 //! 3. A transaction is replayed only while nothing the client saw would change; an unknown outcome is never replayed.
+//! 4. No text ends, freezes or swells the process: a statement is bounded before each pass over it (`limits`), and what no clause
+//!    does is refused by name (`clauses`).
 //!
 //! Not done: joins, subqueries, windows, set operations and WITH in the own executor (an [`Analytic`] engine runs them, without one
 //! they answer 0A000); intervals; CHECK and foreign keys; DROP COLUMN and changes of a column's type;
