@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use meridian_sql::system::{Catalog, SystemFunction};
-use meridian_sql::{Datum, Facts, Held, Scalar, SqlError, Type, check_value, state};
+use meridian_sql::{Datum, Facts, Scalar, SqlError, Type, check_value, state};
 use std::fmt::{self, Debug};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -168,7 +168,7 @@ impl ScalarUDFImpl for ByRow {
         let scalars = stable && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalars { 1 } else { args.number_rows };
         let mut arguments = args.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
-        let mut held = Held::none(&known.facts.memory);
+        let mut held = known.facts.held();
         let mut out = Vec::with_capacity(rows);
         let mut row = Vec::with_capacity(arguments.len());
         for at in 0..rows {

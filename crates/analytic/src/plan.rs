@@ -123,8 +123,8 @@ async fn physical(state: SessionState, logical: LogicalPlan) -> Result<(SessionS
         let mut state = state;
         let logical = state.optimize(&logical)?;
         let rows = BATCH_BYTES / largest_constant(&logical)?.max(1);
-        let batch_size = &mut state.config_mut().options_mut().execution.batch_size;
-        *batch_size = rows.clamp(1, *batch_size);
+        let batch_size = rows.clamp(1, state.config().batch_size());
+        *state.config_mut() = state.config().clone().with_batch_size(batch_size);
         let plan = handle.block_on(state.query_planner().create_physical_plan(&logical, &state))?;
         Ok((state, in_order(plan)?))
     });

@@ -4,7 +4,7 @@ use crate::cast;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
-use crate::memory::QueryMemory;
+use crate::memory::{Held, QueryMemory};
 use crate::number;
 use crate::system::{Sessions, Surroundings};
 use crate::types::Type;
@@ -37,6 +37,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// What a query of this session holds of the memory that queries share; nothing at first.
+    pub fn held(&self) -> Held {
+        Held::none(&self.memory)
+    }
+
     pub(crate) fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         self.around.as_ref()
     }
