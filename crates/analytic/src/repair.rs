@@ -82,10 +82,10 @@ fn refuse_hashed_intervals(node: &LogicalPlan) -> Result<()> {
                 return refused("GROUP BY over");
             }
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => {
-            if input.schema().fields().iter().any(|field| is_span(field.data_type())) {
-                return refused("DISTINCT, UNION, EXCEPT and INTERSECT over");
-            }
+        LogicalPlan::Distinct(Distinct::All(input))
+            if input.schema().fields().iter().any(|field| is_span(field.data_type())) =>
+        {
+            return refused("DISTINCT, UNION, EXCEPT and INTERSECT over");
         }
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let sorted: Vec<Expr> = on.sort_expr.iter().flatten().map(|by| by.expr.clone()).collect();
@@ -93,10 +93,11 @@ fn refuse_hashed_intervals(node: &LogicalPlan) -> Result<()> {
                 return refused("DISTINCT ON over");
             }
         }
-        LogicalPlan::RecursiveQuery(query) if query.is_distinct => {
-            if query.static_term.schema().fields().iter().any(|field| is_span(field.data_type())) {
-                return refused("a recursive UNION over");
-            }
+        LogicalPlan::RecursiveQuery(query)
+            if query.is_distinct
+                && query.static_term.schema().fields().iter().any(|field| is_span(field.data_type())) =>
+        {
+            return refused("a recursive UNION over");
         }
         _ => {}
     }

@@ -199,7 +199,7 @@ fn exists(subquery: &Query, names: &[Ident], test: Expr, negated: bool, rewritte
         && let [ast::TableWithJoins { relation: TableFactor::Derived { subquery: inner, alias: Some(alias), .. }, .. }] =
             select.from.as_mut_slice()
     {
-        *inner = Box::new(subquery.clone());
+        **inner = subquery.clone();
         if rewritten {
             alias.name = apart(&alias.name);
         }

@@ -110,36 +110,55 @@ impl Scan {
     fn of(sql: &str) -> Scan {
         let text = sql.as_bytes();
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80;
-        let is_operator = |byte: Option<&u8>| byte.is_some_and(|byte| b"+-*/<>=~!@#%^&|`?:".contains(byte));
         let mut scan = Scan::default();
-        let (mut at, mut depth) = (0usize, 0usize);
+        let (mut at, mut depth, mut behind_operator) = (0usize, 0usize, false);
         while at < text.len() && scan.tokens <= MOST_TOKENS && scan.deepest <= DEEPEST_PARENTHESES {
             scan.tokens += 1;
             let rest = &text[at..];
-            at += match text[at] {
-                b'\'' => quoted(rest, b'\'', false),
-                b'e' | b'E' | b'x' | b'X' if rest.get(1) == Some(&b'\'') => 1 + quoted(&rest[1..], b'\'', true),
-                b'"' => quoted(rest, b'"', false),
-                // Behind an operator's characters the tokenizer takes these for more of them.
-                b'-' if rest.get(1) == Some(&b'-') && !is_operator(text[..at].last()) => {
-                    rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1)
+            let is_operator = b"+-*/<>=~!@#%^&|`?:".contains(&rest[0]);
+            let operator_before = std::mem::replace(&mut behind_operator, is_operator);
+            at += match rest {
+                // Some operators take these characters for more of them, others leave them to a comment. Where that is
+                // unknown, each byte may be a token.
+                [b'-', b'-', ..] | [b'/', b'*', ..] if operator_before => {
+                    scan.tokens += rest.len();
+                    break;
                 }
-                b'/' if rest.get(1) == Some(&b'*') && !is_operator(text[..at].last()) => comment(rest),
-                b'$' => dollar_quoted(&sql[at..]),
-                b'(' => {
+                [b'-', b'-', ..] => {
+                    behind_operator = false;
+                    rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(rest.len(), |end| end + 1)
+                }
+                [b'/', b'*', ..] => {
+                    behind_operator = false;
+                    comment(rest)
+                }
+                [b'\'', ..] => quoted(rest, b'\'', false),
+                [b'e' | b'E' | b'x' | b'X', b'\'', ..] => 1 + quoted(&rest[1..], b'\'', true),
+                [b'"', ..] => quoted(rest, b'"', false),
+                [b'$', ..] => dollar_quoted(&sql[at..]),
+                [b'(', ..] => {
                     depth += 1;
                     scan.deepest = scan.deepest.max(depth);
                     1
                 }
-                b')' => {
+                [b')', ..] => {
                     depth = depth.saturating_sub(1);
                     1
                 }
-                b'0'..=b'9' => {
+                [b'0'..=b'9', ..] => {
                     // A name may follow a number at once: `1a` may be two tokens.
-                    rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len())
+                    let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+                    let parts = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
+                    if digits < parts && rest.get(parts) == Some(&b'\'') {
+                        // Whether the quote has a prefix of its own is unknown: `0x'`.
+                        scan.tokens += rest.len();
+                        break;
+                    }
+                    digits
                 }
-                first if is_part(first) => rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len()),
+                [first, ..] if is_part(*first) => {
+                    rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len())
+                }
                 _ => 1,
             };
         }

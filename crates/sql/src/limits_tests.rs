@@ -350,6 +350,7 @@ proptest! {
     fn a_scan_counts_at_least_the_tokens(parts in prop::collection::vec(prop::sample::select(vec![
         "a", "E", "e'", "'", "''", "\\", "\\'", "\"", "$", "$$", "$a$", "a$", "1", "1.5", "1e5", "1e", ".", "..", "--", "\n", "/*", "*/",
         "(", ")", ";", ",", " ", "\t", "x'", "u&'", "U&\"", "n'", "b'", "é", "::", "->>", "@", "0x1f", "1_000", "_", "#", "?", "q'", "r'",
+        "0", "x", "+", "*", "=", "\r", "<",
     ]), 0..40)) {
         let text = parts.concat();
         if let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize() {
