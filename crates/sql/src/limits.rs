@@ -156,9 +156,7 @@ impl Scan {
                     }
                     digits
                 }
-                [first, ..] if is_part(*first) => {
-                    rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len())
-                }
+                [first, ..] if is_part(*first) => rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len()),
                 _ => 1,
             };
         }

@@ -7,9 +7,7 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_txn::locking::{
-    Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote,
-};
+use meridian_txn::locking::{Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
 
 impl Replica {
