@@ -268,12 +268,11 @@ fn deepest(tokens: &[TokenWithSpan], limit: usize) -> (usize, Option<&TokenWithS
     use Keyword::{EXCEPT, INTERSECT, MINUS, UNION};
     let (mut levels, mut depth, mut deepest) = (vec![Level::default()], 0usize, 0usize);
     for token in tokens {
+        let nested = levels.len() > 1;
         let level = levels.last_mut().expect("invariant: one level stays");
         match &token.token {
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                if levels.len() > 1 {
-                    depth -= levels.pop().map_or(0, |level| level.operators + level.sets);
-                }
+            Token::RParen | Token::RBracket | Token::RBrace if nested => {
+                depth -= levels.pop().map_or(0, |level| level.operators + level.sets);
             }
             Token::Comma => depth -= std::mem::take(&mut level.operators),
             Token::Word(word) if matches!(word.keyword, UNION | EXCEPT | INTERSECT | MINUS) => {
@@ -330,8 +329,8 @@ impl VisitorMut for Balance {
                 expr,
                 |expr| matches!(expr, Expr::BinaryOp { op: other, .. } if *other == op),
                 |expr| match expr {
-                    Expr::BinaryOp { left, right, .. } => Ok((*left, *right)),
-                    other => Err(other),
+                    Expr::BinaryOp { left, right, .. } => (*left, *right),
+                    _ => unreachable!("invariant: only a chain is taken apart"),
                 },
                 |left, right| Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) },
                 || Expr::value(sqlparser::ast::Value::Null),
@@ -343,8 +342,7 @@ impl VisitorMut for Balance {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         let (mut body, mut depth) = (&mut *query.body, 0);
         // Runs of one operation, along the chain.
-        loop {
-            let SetExpr::SetOperation { op, set_quantifier, .. } = body else { break };
+        while let SetExpr::SetOperation { op, set_quantifier, .. } = body {
             let (wanted, quantifier) = (*op, *set_quantifier);
             let same = |set: &SetExpr| matches!(set, SetExpr::SetOperation { op, set_quantifier, .. } if (*op, *set_quantifier) == (wanted, quantifier));
             let mut length = 0;
@@ -364,8 +362,8 @@ impl VisitorMut for Balance {
                     body,
                     same,
                     |set| match set {
-                        SetExpr::SetOperation { left, right, .. } => Ok((*left, *right)),
-                        other => Err(other),
+                        SetExpr::SetOperation { left, right, .. } => (*left, *right),
+                        _ => unreachable!("invariant: only a chain is taken apart"),
                     },
                     |left, right| SetExpr::SetOperation {
                         op: wanted,
@@ -398,23 +396,16 @@ impl VisitorMut for Balance {
 fn balance<T>(
     root: &mut T,
     continues: impl Fn(&T) -> bool,
-    apart: impl Fn(T) -> Result<(T, T), T>,
+    apart: impl Fn(T) -> (T, T),
     join: impl Fn(T, T) -> T,
     nothing: impl Fn() -> T,
 ) {
     let mut rest = std::mem::replace(root, nothing());
     let mut parts = Vec::new();
     while continues(&rest) {
-        match apart(rest) {
-            Ok((left, right)) => {
-                parts.push(right);
-                rest = left;
-            }
-            Err(whole) => {
-                rest = whole;
-                break;
-            }
-        }
+        let (left, right) = apart(rest);
+        parts.push(right);
+        rest = left;
     }
     parts.push(rest);
     parts.reverse();

@@ -37,6 +37,7 @@ pub(crate) struct Portal {
     timings: Option<Arc<Timings>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one for each portal, and a select of one row costs no allocation")]
 enum Rows {
     Select(Running),
     Analytic(Box<dyn AnalyticRows>, Vec<Vec<Datum>>),
