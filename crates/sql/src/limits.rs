@@ -149,8 +149,9 @@ impl Scan {
                     // A name may follow a number at once: `1a` may be two tokens.
                     let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
                     let parts = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
-                    if digits < parts && rest.get(parts) == Some(&b'\'') {
-                        // Whether the quote has a prefix of its own is unknown: `0x'`.
+                    let quote = rest.get(parts) == Some(&b'\'') || rest[digits..parts].contains(&b'$');
+                    if digits < parts && quote {
+                        // Whether the quote has a prefix of its own is unknown, and where a dollar begins one: `0x'`, `1e5$a$`.
                         scan.tokens += rest.len();
                         break;
                     }
