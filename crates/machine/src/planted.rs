@@ -99,6 +99,8 @@ pub enum Rule {
     TailNotRewritten,
     /// A store that was emptied is gone on with.
     GapUnnoticed,
+    /// A log whose entries contradict what the store was filled from is kept after a restart.
+    LogContradictsStore,
     /// A log that was emptied is gone on with.
     EmptiedLogUnnoticed,
     /// A member that comes back with an empty disk is taken for the one that it was.

@@ -407,7 +407,7 @@ impl World {
 /// Random worlds meet these once in thousands.
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
-    for rule in [Rule::AckBeforeDurable, Rule::PromiseNotLogged, Rule::LeaseLeftBehind] {
+    for rule in [Rule::AckBeforeDurable, Rule::PromiseNotLogged, Rule::LeaseLeftBehind, Rule::LogContradictsStore] {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             transcripts();

@@ -41,7 +41,7 @@ use entries::Entries;
 use membership::Memberships;
 pub use membership::{ChangeError, Membership, Roster};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, step};
+use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Stay, Term};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -115,8 +115,31 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// What the records leave of the log: the entry before the first, and the entries.
+    /// What the records leave of the log, as far as the store does not contradict it: the entry
+    /// before the first, and the entries.
     pub fn log(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
+        let (base, kept) = self.replayed();
+        let last = kept.keys().next_back().copied().unwrap_or(base.0);
+        let found = match kept.get(&self.applied) {
+            Some(entry) => Some(entry.term),
+            None => (base.0 == self.applied).then_some(base.1),
+        };
+        if self.contradicts(last, found) {
+            return ((self.applied, self.applied_term), BTreeMap::new());
+        }
+        (base, kept)
+    }
+
+    /// Whether a log is not the one that the store was filled from: it ends before the entry that
+    /// the store ends with, or has an entry of another term there. Such a log was left behind by a
+    /// crash between the store's switch to a copy and the log's record of it: none of its entries
+    /// at or above the first that differs was ever agreed on. A term of 0 is not known.
+    fn contradicts(&self, last: Index, found: Option<Term>) -> bool {
+        let differs = |found: Term| found != self.applied_term && found != Term(0) && self.applied_term != Term(0);
+        last < self.applied || found.is_some_and(differs) && !broken(Rule::LogContradictsStore)
+    }
+
+    fn replayed(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
         let (mut base, mut kept) = (<(Index, Term)>::default(), BTreeMap::new());
         let (mut last, mut stay) = (Index(0), None);
         for record in &self.records {
@@ -324,7 +347,7 @@ pub struct Group {
 
 impl Group {
     /// A member, new or restored. Arms its first timers.
-    pub fn new(mut config: Config, seed: u64, restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
+    pub fn new(mut config: Config, seed: u64, mut restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
         config.lease_ns = config.lease_ns.min(promises::LONGEST_LEASE_NS);
         let memberships = Memberships::new(config.members.clone());
         let Stay { since, witness } = config.invited.unwrap_or(config.members.stay(config.me));
@@ -356,12 +379,20 @@ impl Group {
             quiescent: false,
             waiting: VecDeque::new(),
         };
-        for record in restored.records {
+        let (applied, applied_term) = (restored.applied, restored.applied_term);
+        let records = std::mem::take(&mut restored.records);
+        for record in records {
             group.replay(record);
         }
-        if group.log.last().0 < restored.applied {
-            // The store is ahead of what is left of the log: its checkpoint freed the rest.
-            group.log.reset(restored.applied, restored.applied_term);
+        let last = group.log.last().0;
+        if restored.contradicts(last, group.log.term(applied)) {
+            group.log.reset(applied, applied_term);
+            group.memberships = Memberships::new(group.config.members.clone());
+            if last > Index(0) {
+                // Before anything is appended to it: the next life must not find the former log below.
+                sometimes!("a log contradicts what the store has, and begins anew");
+                out.persist(Record::Base { index: applied, term: applied_term });
+            }
         }
         group.term = group.term.max(group.log.last().1);
         group.durable = group.log.last().0;
@@ -389,7 +420,11 @@ impl Group {
                 // A grant only grows in a life; another holder's began after the former had passed.
                 self.grant = grant;
             }
-            Record::Base { index, term } => self.log.reset(index, term),
+            Record::Base { index, term } => {
+                self.log.reset(index, term);
+                // The store goes as far at least, and says who was in the group.
+                self.memberships = Memberships::new(self.config.members.clone());
+            }
             Record::Stay { since, witness } => {
                 if self.since != since {
                     // What stands before is of a former stay.
