@@ -196,12 +196,12 @@ fn comment(text: &[u8]) -> usize {
     at.min(text.len())
 }
 
-/// How many bytes a text between dollars takes; 1 for a dollar that begins none.
+/// How many bytes a text between dollars takes, or a placeholder: a dollar and a name.
 fn dollar_quoted(text: &str) -> usize {
     let rest = &text[1..];
-    let Some(tag) = rest.find(|c: char| !c.is_alphanumeric() && c != '_') else { return 1 };
+    let tag = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     if !rest[tag..].starts_with('$') {
-        return 1;
+        return 1 + tag;
     }
     let (mark, body) = text.as_bytes().split_at(tag + 2);
     // An unfinished one is an error for the tokenizer, too.
