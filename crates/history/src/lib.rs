@@ -8,7 +8,7 @@
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
 //! | [`timestamps::judge`] | the commit timestamps | exact: replays everything in the order of the timestamps; every read must have seen that state, and the order must respect real time |
-//! | [`cycles::judge`] | values that name their writer: appended to lists, or written to registers | no order is claimed: infers who must precede whom, and looks for cycles: it refutes |
+//! | [`cycles::judge`] | values that name their writer: appended to lists, or written to registers | infers which transactions precede which, and refutes a history by a cycle |
 //! | [`search::judge`] | few transactions, or a history that tells its order | exact: searches for an order that explains every read, in real time or in any |
 //! | [`invariants`] | a workload | what each workload promises by itself: totals, sets, counters |
 //!

@@ -51,7 +51,7 @@ pub enum Rule {
     RangeLocksFree,
     /// A transaction that has lost its locks goes on.
     WoundedGoesOn,
-    /// A leader that does not know the time draws timestamps and serves, where nobody else votes (Trap A.5-14).
+    /// The leader of a group with one voter draws timestamps and serves while its node does not know the time (Trap A.5-14).
     FencedServes,
     /// Leadership is given away before sessions of this node hear that they may no longer read by themselves.
     SlotWithdrawnLate,

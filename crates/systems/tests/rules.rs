@@ -481,7 +481,7 @@ fn a_commit_of_very_many_keys_needs_no_deep_stack() {
     small.join().expect("no overflow");
 }
 
-/// Trap A.5-14: nobody else votes, so that no lease ends; without the time it draws nothing, all the same, and serves nothing.
+/// Trap A.5-14: the lease of a group with one voter never ends. Its leader draws and serves nothing while its node does not know the time.
 #[test]
 fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
     let mut node = serving(1_000_000 * MS);

@@ -173,7 +173,7 @@ impl Group {
         self.tells(to, Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }));
     }
 
-    /// All replicas are told of a commit: up to there the past may be closed.
+    /// Tells all replicas of a commit: the past may be closed up to its timestamp.
     fn commits(&mut self, number: u64, nanos: u64) {
         let end = End::Commit(writes(number, nanos, "committed"));
         let tell = Message::Operation(Said::Tell { id: id(number), op: Fact::Ended(end) });

@@ -17,7 +17,7 @@ use super::graph::Graph;
 use super::registers::Register;
 use super::{Violation, Why};
 
-/// How many transactions are looked at in full: the table of who precedes whom has as many rows and columns.
+/// Above so many transactions only the real-time rule applies: the table of precedence is square.
 const TRANSACTIONS: usize = 1 << 14;
 
 /// How many pairs of a read and another write are looked at, all rounds together.

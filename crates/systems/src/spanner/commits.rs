@@ -37,8 +37,8 @@ impl Replica {
         Some(at)
     }
 
-    /// How far the lease of this leader reaches, in nanoseconds since the epoch; 0 without one, and while this node does not know the time, even where
-    /// nobody else votes (Trap A.5-14).
+    /// The end of this leader's lease, in nanoseconds since the epoch. Returns 0 without a lease, and
+    /// while this node does not know the time: the lease of a group with one voter never ends (Trap A.5-14).
     pub(super) fn leased_until(&self, now: Reading) -> u64 {
         let fenced = now.health != Health::Good && !broken(Rule::FencedServes);
         self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)

@@ -447,7 +447,7 @@ impl Replica {
         row
     }
 
-    /// Votes for attempts that have only read here, or votes anew, as soon as there is a ceiling for it.
+    /// Sends the votes of attempts that have only read here, first ones and renewed ones, once the log holds a high enough ceiling.
     pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
         if self.would_vote.is_empty() && self.renewing.is_empty() || latest >= end {

@@ -26,7 +26,7 @@ struct Known {
     newest: (u32, Vote),
     /// The highest timestamp of an attempt that was heard of.
     latest: Timestamp,
-    /// Since when, by the boot clock: nobody has said what became of it, and could have, as no view began since.
+    /// When it was prepared or the last view began, whichever is later, by the boot clock: its outcome could have arrived since.
     since_ns: u64,
 }
 
