@@ -44,8 +44,12 @@ struct World {
     members: Vec<Member>,
     now: u64,
     wire: VecDeque<(usize, usize, Message)>,
+    /// What a copy has that is on its way: its last entry, what is agreed up to there, and who is a member.
+    copies: BTreeMap<(usize, usize), Copy>,
     said: String,
 }
+
+type Copy = ((Index, Term), Vec<(Index, Term, String)>, Membership);
 
 fn text(entry: &Entry) -> String {
     match &entry.members {
@@ -143,6 +147,7 @@ impl World {
         config.invited = invited;
         (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (50 * MS, 200 * MS, 400 * MS);
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (150, 2, 0);
+        (config.pin_log_bytes, config.most_pin_log_bytes) = (300, 600);
         config.prompt_ns = 0; // No time passes while they talk.
         let now = self.reading();
         let member = &mut self.members[at];
@@ -243,6 +248,12 @@ impl World {
         if strange && stay.since > Index(0) && member.removed.is_none_or(|removed| removed < stay.since) {
             self.boot(at, Some(stay));
         }
+    }
+
+    fn copy_of(&self, at: usize) -> Result<Copy, String> {
+        let member = &self.members[at];
+        let members = member.group.as_ref().ok_or("it is down")?.agreed_members().clone();
+        Ok((member.applied, member.agreed.clone(), members))
     }
 
     fn take_step(&mut self, at: usize, members: Membership) -> Result<(), String> {
@@ -361,16 +372,30 @@ impl World {
                 group.compact(member.applied.0);
                 member.disk = group.checkpoint();
             }
+            // What one has stored is on its way to another, which answers.
+            ["begin", "copy", from, to] => {
+                let (from, to) = (node(from)?, node(to)?);
+                let copy = self.copy_of(from)?;
+                let (index, node) = (copy.0.0, NodeId(to as u32 + 1));
+                self.copies.insert((from, to), copy);
+                self.step(from, |group, _, _| group.snapshot_begun(node, index))?;
+            }
             // A copy of what another has stored takes the place of what is here.
             ["copy", from, to] => {
                 let (from, to) = (node(from)?, node(to)?);
-                let (index, term) = self.members[from].applied;
-                self.members[to].applied = (index, term);
-                self.members[to].agreed = self.members[from].agreed.clone();
-                let members = self.members[from].group.as_ref().ok_or("it is down")?.agreed_members().clone();
+                let begun = self.copies.remove(&(from, to));
+                let ((index, term), agreed, members) = begun.map_or_else(|| self.copy_of(from), Ok)?;
+                (self.members[to].applied, self.members[to].agreed) = ((index, term), agreed);
                 self.step(to, |group, now, out| group.install_snapshot(now, (index, term), members, out))?;
                 let node = NodeId(to as u32 + 1);
                 self.step(from, |group, now, out| group.snapshot_delivered(now, node, index, out))?;
+            }
+            // The copy is given up.
+            ["copy", "fails", from, to] => {
+                let (from, to) = (node(from)?, node(to)?);
+                self.copies.remove(&(from, to));
+                let node = NodeId(to as u32 + 1);
+                self.step(from, |group, now, out| group.snapshot_delivered(now, node, Index(0), out))?;
             }
             ["state"] => {
                 for (at, member) in self.members.iter().enumerate() {

@@ -11,6 +11,7 @@ impl Group {
         let (limit, lease_ns) = (self.config.max_append_bytes, self.config.lease_ns);
         let (most, prompt_ns) = (self.config.max_inflight, self.config.prompt_ns);
         let (database, shard) = (self.config.database, self.config.shard);
+        let pin_bytes = (self.config.pin_log_bytes, self.config.most_pin_log_bytes);
         let (log, members, bare) = (&self.log, self.memberships.newest(), self.witness);
         let Role::Leader { followers, .. } = &mut self.role else { return };
         for (node, progress) in followers {
@@ -35,9 +36,10 @@ impl Group {
                     },
                 );
             };
-            if progress.next <= base && progress.snapshot.is_none() {
+            let behind = progress.next <= base && progress.snapshot.is_none();
+            if behind || progress.snapshot.is_some() && progress.is_outrun(base) {
                 sometimes!("a member is too far behind for the log");
-                progress.snapshot = Some(base);
+                progress.wait_for_snapshot(base, pin_bytes);
                 let term = log.base().1;
                 if !bare {
                     // A witness has nothing to send: somebody else has.

@@ -152,6 +152,8 @@ impl Group {
                 answers_in_ns: None,
                 probing: true,
                 snapshot: None,
+                pin: None,
+                pin_bytes: 0,
                 granted: 0,
                 since: members.since(node),
             });

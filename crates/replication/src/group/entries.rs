@@ -64,6 +64,12 @@ impl Entries {
         }
     }
 
+    /// How many bytes the entries behind an index take.
+    pub fn bytes_after(&self, index: Index) -> usize {
+        let skipped = usize::try_from(index.0.saturating_sub(self.base.0.0)).unwrap_or(usize::MAX);
+        self.entries.iter().skip(skipped).map(size).sum()
+    }
+
     /// Entries from an index on, up to about a number of bytes but at least one.
     pub fn from(&self, index: Index, limit_bytes: usize) -> Vec<Entry> {
         let start = usize::try_from(index.0.saturating_sub(self.base.0.0 + 1)).unwrap_or(usize::MAX);

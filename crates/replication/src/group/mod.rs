@@ -27,9 +27,11 @@
 //!
 //! 7. Who is in the group, its log says; from the moment it does (`membership`, `changes`).
 //! 8. A group that nobody asks is silent (`quiescence`).
+//! 9. The log in memory reaches back as far as the members that are being helped need (`compaction`).
 
 mod appends;
 mod changes;
+mod compaction;
 mod elections;
 mod entries;
 mod membership;
@@ -37,6 +39,7 @@ mod messages;
 mod promises;
 mod quiescence;
 
+use compaction::Pin;
 use entries::Entries;
 use membership::Memberships;
 pub use membership::{ChangeError, Membership, Roster};
@@ -77,6 +80,10 @@ pub struct Config {
     pub prompt_ns: u64,
     /// Entries kept in memory for slow followers although a checkpoint covers them.
     pub keep_log_bytes: usize,
+    /// Entries kept in memory while a member receives a copy, and until it has caught up after it …
+    pub pin_log_bytes: usize,
+    /// … twice as many each time that they were too few for a copy, up to this.
+    pub most_pin_log_bytes: usize,
     /// Stands for election at its birth, if nobody leads yet as far as it knows.
     pub eager: bool,
 }
@@ -98,6 +105,8 @@ impl Config {
             max_inflight: 64,
             prompt_ns: 2_000_000,
             keep_log_bytes: 16 << 20,
+            pin_log_bytes: 32 << 20,
+            most_pin_log_bytes: 256 << 20,
             eager: false,
         }
     }
@@ -213,7 +222,8 @@ pub enum Event {
         /// The term that it led.
         term: Term,
     },
-    /// A follower needs what is no longer in the log: send it a snapshot at or above `index`, then tell [`Group::snapshot_delivered`].
+    /// A follower needs what is no longer in the log: send it a snapshot at or above `index`; tell
+    /// [`Group::snapshot_begun`] once it takes it, then [`Group::snapshot_delivered`].
     SendSnapshot {
         /// The follower.
         to: NodeId,
@@ -259,6 +269,9 @@ struct Progress {
     probing: bool,
     /// Waits for a snapshot through this entry.
     snapshot: Option<Index>,
+    /// What the log keeps for it besides, and how many bytes of that at most.
+    pin: Option<Pin>,
+    pin_bytes: usize,
     /// The newest `asked_at` that it granted.
     granted: u64,
     /// Which stay of the node this is about.
@@ -597,11 +610,6 @@ impl Group {
         self.follow(now, None, out);
     }
 
-    /// Entries at or below `through` are in a durable checkpoint.
-    pub fn compact(&mut self, through: Index) {
-        self.log.compact(through.min(self.commit), self.config.keep_log_bytes);
-    }
-
     /// Somebody knows that these entries were agreed on: of those that stand in this follower's log, the newest is, and everything before it; the owner is told of
     /// that. True if that is news.
     pub fn learn_agreed(&mut self, entries: &[(Index, Term)], out: &mut Outbox<Group>) -> bool {
@@ -647,17 +655,6 @@ impl Group {
         self.matched = self.matched.max(index);
         self.arm_election(now, out);
         self.acknowledge(out);
-    }
-
-    /// A follower has the snapshot through an entry.
-    pub fn snapshot_delivered(&mut self, now: Reading, to: NodeId, index: Index, out: &mut Outbox<Group>) {
-        let Role::Leader { followers, .. } = &mut self.role else { return };
-        let Some(progress) = followers.get_mut(&to) else { return };
-        progress.snapshot = None;
-        progress.probing = true;
-        progress.inflight.clear();
-        progress.next = Index(index.0.max(progress.matched.0) + 1);
-        self.send_appends(now, false, out);
     }
 }
 
