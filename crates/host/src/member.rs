@@ -27,6 +27,7 @@ use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
+use meridian_store::courier::Order;
 use meridian_store::{Extent, Left, Space};
 use meridian_systems::envelope::Kind;
 use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
@@ -40,6 +41,10 @@ use std::time::Duration;
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 /// What a leader's log keeps in memory and on disk for members that are slow.
 const KEEP_LOG_BYTES: usize = 4 << 20;
+/// What it keeps besides while a member receives a copy of the shard, at first …
+const PIN_LOG_BYTES: usize = 32 << 20;
+/// … and at most, for copies that take so long that what is written meanwhile is more than that.
+const MOST_PIN_LOG_BYTES: usize = 256 << 20;
 /// A split that cannot be settled, because the disk is full, is tried again after this.
 const SETTLE_AGAIN: Duration = Duration::from_millis(200);
 
@@ -51,7 +56,7 @@ pub struct MemberHome {
     outlet: Arc<Outlet>,
     /// The database's sessions on this node.
     sessions: Arc<Sessions>,
-    space: Space,
+    space: Arc<Space>,
     readable: RwLock<Readable>,
     /// Transactions that read here without asking the leader, which is here, since it was last told.
     read_alone: AtomicU64,
@@ -161,6 +166,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     config.election_timeout_ns = nanoseconds(patience.election_timeout);
     config.lease_ns = nanoseconds(patience.lease);
     config.keep_log_bytes = if alone { 0 } else { KEEP_LOG_BYTES };
+    (config.pin_log_bytes, config.most_pin_log_bytes) = (PIN_LOG_BYTES, MOST_PIN_LOG_BYTES);
     config.eager = eager;
     if alone {
         plumbing.clock.not_before(kept.agreed.max(kept.rows.ceiling).max(newest(&restored.records)).nanos);
@@ -180,7 +186,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let member = Resident::new(replica, out, |this| MemberHome {
         outlet: Arc::new(outlet),
         sessions,
-        space,
+        space: Arc::new(space),
         readable: RwLock::default(),
         read_alone: AtomicU64::new(0),
         heard: AtomicU32::new(0),
@@ -198,6 +204,11 @@ impl MemberHome {
     /// The shard's versions.
     pub fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// The same, for those who may outlive this member.
+    pub fn shared_space(&self) -> Arc<Space> {
+        Arc::clone(&self.space)
     }
 
     /// Which shard it is.
@@ -416,9 +427,10 @@ impl World<Replica> for MemberHome {
                     }
                 }
             },
-            Effect::SendSnapshot { to, index, witness } => {
+            Effect::SendSnapshot { to, index, witness, term } => {
                 if let Some(transfers) = self.transfers.get() {
-                    transfers.send(self.outlet.key(), to, index, witness);
+                    let (key, index, term) = (self.outlet.key(), index.0, term.0);
+                    transfers.send(Order { key, to, index, term, witness });
                 }
             }
             Effect::Members(members) => *self.members.lock() = members,

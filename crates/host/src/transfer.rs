@@ -1,20 +1,17 @@
-//! Whole shards, copied from a leader to a member that is too far behind for the log.
+//! The thread that copies whole shards, from a leader to a member that is too far behind for the log.
 //!
 //! ```text
-//!   leader                              member
-//!   Offer(number, extent) ───────────▶  begins a copy beside the one in use
-//!         ◀─────────── Fetch(number, range)
-//!   Page(rows, rest) ────────────────▶  adds them, asks for the rest
-//!         …
-//!         ◀─────────── Done(position)   the copy is durable and in use; the log goes on from there
+//!   member's machine ── Effect::SendSnapshot ──▶ ┌─────────┐ ◀── parcels of other nodes
+//!   its group ◀── begun, delivered ───────────── │ Courier │
+//!   member's machine ◀── a step that takes over ─ └─────────┘ ──▶ links
 //! ```
 //!
-//! The member asks for each page, so that neither side holds more than one, and asks again for what was lost. The leader offers again until
-//! it is done, or has heard nothing for [`PATIENCE`]: then its group begins anew.
+//! What couriers say to one another, and when, is in [`meridian_store::courier`]; the simulator
+//! drives the same.
 //!
 //! Invariants:
 //! 1. A copy takes the place of what is in use within a step of the member's machine, and only if the machine still lacks it.
-//! 2. A copy is what the shard was at one timestamp; it has no history, and its horizon says so.
+//! 2. A copy has what its source can read: its horizon is the source's.
 
 use crate::member::MemberShard;
 use crate::panics::PanicGuard;
@@ -22,103 +19,43 @@ use crate::peers::Peers;
 use crate::resident::Input;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
-use meridian_mvcc::{KeyRange, SpaceId, StoreError, StoredVersion};
-use meridian_replication::group::{Index, Term};
-use meridian_store::{Extent, Whole};
+use meridian_mvcc::StoreError;
+use meridian_replication::group::{Group, Index, Term};
+use meridian_store::Space;
+use meridian_store::courier::{Courier, Order, Pace, Parcel, Received, Said};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::Replica;
-use minicbor::{Decode, Encode};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// After so long without a word the other side is given up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-const AGAIN: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(250);
-const PAGE_BYTES: usize = 1 << 20;
-const PAGE_KEYS: usize = 20_000;
 
-/// What hosts say to each other.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-enum Parcel {
-    #[n(0)]
-    Offer {
-        #[n(0)]
-        database: u32,
-        #[n(1)]
-        shard: u32,
-        #[n(2)]
-        number: u64,
-        #[n(3)]
-        extent: Extent,
-    },
-    #[n(1)]
-    Fetch {
-        #[n(0)]
-        number: u64,
-        #[n(1)]
-        range: KeyRange,
-    },
-    #[n(2)]
-    Page {
-        #[n(0)]
-        number: u64,
-        #[n(1)]
-        range: KeyRange,
-        #[n(2)]
-        versions: Vec<StoredVersion>,
-        #[n(3)]
-        rest: Option<KeyRange>,
-    },
-    #[n(3)]
-    Done {
-        #[n(0)]
-        number: u64,
-    },
-}
+/// Two megabytes on their way to a node fill a link of 100 Mbit/s over 150 ms; on a slower one they
+/// keep heartbeats waiting no longer than a lease lasts.
+const PACE: Pace = Pace {
+    again_ns: 1_000_000_000,
+    patience_ns: PATIENCE.as_nanos() as u64,
+    page_bytes: 256 << 10,
+    window: 8,
+    settle_bytes: 4 << 20,
+};
 
 enum Work {
     /// The machine of a shard wants a member to have everything up to an entry.
-    Send {
-        key: MachineKey,
-        to: NodeId,
-        index: Index,
-        witness: bool,
-    },
+    Send(Order),
     Heard {
         from: NodeId,
         parcel: Parcel,
     },
+    /// A member's machine goes on from a copy, or does not want it.
+    Taken(Received),
     Stop,
-}
-
-struct Sending {
-    key: MachineKey,
-    to: NodeId,
-    index: Index,
-    /// It keeps no versions.
-    witness: bool,
-    /// What is sent, once the store goes far enough.
-    whole: Option<Whole>,
-    heard_at: Instant,
-    offered_at: Option<Instant>,
-}
-
-struct Receiving {
-    key: MachineKey,
-    /// The member that it is for: the next one that the node has of the shard, if it is removed meanwhile, is another.
-    member: Weak<MemberShard>,
-    number: u64,
-    copy: SpaceId,
-    extent: Extent,
-    next: KeyRange,
-    heard_at: Instant,
-    asked_at: Instant,
 }
 
 /// Finds this node's member of a shard.
@@ -136,21 +73,16 @@ impl Transfers {
     pub fn start(find: Find, peers: Arc<OnceLock<Arc<Peers>>>, guard: &Arc<PanicGuard>) -> std::io::Result<Arc<Self>> {
         let (work, inbox) = mpsc::channel();
         let received = Arc::new(AtomicU64::new(0));
-        let courier = Courier {
-            find,
-            peers,
-            sending: BTreeMap::new(),
-            receiving: BTreeMap::new(),
-            next: seed(),
-            received: Arc::clone(&received),
-        };
-        let thread = guard.spawn("transfer", move || courier.run(&inbox))?;
+        // Numbers of different lives of a node differ.
+        let courier = Courier::new(PACE, crate::clock::boot_ns());
+        let carrier = Carrier { find, peers, courier, work: work.clone(), received: Arc::clone(&received) };
+        let thread = guard.spawn("transfer", move || carrier.run(&inbox))?;
         Ok(Arc::new(Transfers { received, work: Mutex::new(work), thread: Mutex::new(Some(thread)) }))
     }
 
     /// A shard's leader wants a member to have everything up to an entry; a witness, what the shard knows of itself.
-    pub fn send(&self, key: MachineKey, to: NodeId, index: Index, witness: bool) {
-        let _ = self.work.lock().send(Work::Send { key, to, index, witness });
+    pub fn send(&self, order: Order) {
+        let _ = self.work.lock().send(Work::Send(order));
     }
 
     /// Takes in a frame of another node.
@@ -177,187 +109,121 @@ impl Transfers {
     }
 }
 
-/// Numbers of different lives of a node should differ: a late answer to an earlier one is nobody's.
-fn seed() -> u64 {
-    crate::clock::boot_ns()
-}
-
-struct Courier {
+struct Carrier {
     find: Find,
     peers: Arc<OnceLock<Arc<Peers>>>,
-    sending: BTreeMap<u64, Sending>,
-    receiving: BTreeMap<(NodeId, MachineKey), Receiving>,
-    next: u64,
+    courier: Courier,
+    work: mpsc::Sender<Work>,
     received: Arc<AtomicU64>,
 }
 
-impl Courier {
+impl Carrier {
     fn run(mut self, inbox: &mpsc::Receiver<Work>) {
+        let mut ticked_ns = 0;
         loop {
-            match inbox.recv_timeout(TICK) {
-                Ok(Work::Send { key, to, index, witness }) => self.begin(key, to, index, witness),
-                Ok(Work::Heard { from, parcel }) => {
-                    if let Err(error) = self.hear(from, parcel) {
-                        tracing::error!(%from, %error, "a copy cannot be kept; it will be offered again");
-                        self.receiving.retain(|(node, _), _| *node != from);
+            let find = Arc::clone(&self.find);
+            let space = |key: MachineKey| -> Option<Arc<Space>> { Some(find(key)?.world().shared_space()) };
+            let work = inbox.recv_timeout(TICK);
+            let now_ns = crate::clock::boot_ns();
+            match work {
+                Ok(Work::Send(order)) => {
+                    let (MachineKey { database, shard }, to) = (order.key, order.to);
+                    if self.courier.send(now_ns, order) {
+                        tracing::warn!(%to, database, shard, "a copy begins anew: the log behind it outgrew its limit");
                     }
                 }
+                Ok(Work::Heard { from, parcel }) => self.courier.hear(now_ns, &space, from, parcel),
+                Ok(Work::Taken(received)) => self.courier.taken(&received),
                 Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.tick();
-        }
-    }
-
-    fn say(&self, to: NodeId, parcel: &Parcel) {
-        if let Some(peers) = self.peers.get() {
-            peers.post(to, None, envelope::write(Kind::Transfer, parcel));
-            peers.flush(to);
-        }
-    }
-
-    fn begin(&mut self, key: MachineKey, to: NodeId, index: Index, witness: bool) {
-        self.sending.retain(|_, sending| (sending.key, sending.to) != (key, to));
-        self.next += 1;
-        let sending = Sending { key, to, index, witness, whole: None, heard_at: Instant::now(), offered_at: None };
-        self.sending.insert(self.next, sending);
-    }
-
-    /// Offers again, asks again, gives up.
-    fn tick(&mut self) {
-        let now = Instant::now();
-        let due = |since: Instant| now.duration_since(since) >= AGAIN;
-        let mut said = Vec::new();
-        for (number, sending) in &mut self.sending {
-            if sending.offered_at.is_some_and(|at| !due(at)) {
-                continue;
+            if now_ns >= ticked_ns + TICK.as_nanos() as u64 {
+                ticked_ns = now_ns;
+                self.courier.tick(now_ns, &space);
             }
-            let Some(member) = (self.find)(sending.key) else { continue };
-            if sending.whole.is_none() {
-                let space = member.world().space();
-                let whole = space.settle(4 << 20).and_then(|_| space.whole(sending.index.0));
-                match whole {
-                    Ok(Some(whole)) => sending.whole = Some(if sending.witness { whole.bare() } else { whole }),
-                    Ok(None) => continue,
-                    Err(error) => {
-                        tracing::error!(%error, "a shard cannot be copied; trying again");
-                        sending.offered_at = Some(now);
-                        continue;
-                    }
+            self.courier.drain().into_iter().for_each(|said| self.act(said));
+        }
+    }
+
+    fn act(&self, said: Said) {
+        match said {
+            Said::Post(to, parcel) => {
+                if let Some(peers) = self.peers.get() {
+                    peers.post(to, None, envelope::write(Kind::Transfer, &parcel));
+                    peers.flush(to);
                 }
             }
-            let Some(Whole { extent, .. }) = &sending.whole else { continue };
-            sending.offered_at = Some(now);
-            let MachineKey { database, shard } = sending.key;
-            said.push((sending.to, Parcel::Offer { database, shard, number: *number, extent: *extent }));
-        }
-        for ((from, _), receiving) in &mut self.receiving {
-            if due(receiving.asked_at) {
-                receiving.asked_at = now;
-                said.push((*from, Parcel::Fetch { number: receiving.number, range: receiving.next.clone() }));
+            Said::Began { key, to, position } => {
+                let MachineKey { database, shard } = key;
+                tracing::info!(%to, database, shard, position, "sends a copy of a shard");
+                self.with_group(key, move |group| group.snapshot_begun(to, Index(position)));
             }
-        }
-        for (to, parcel) in said {
-            self.say(to, &parcel);
-        }
-        self.receiving.retain(|_, receiving| now.duration_since(receiving.heard_at) < PATIENCE);
-        let late = |sending: &Sending| now.duration_since(sending.heard_at) >= PATIENCE;
-        let gone: Vec<u64> = self.sending.iter().filter(|(_, s)| late(s)).map(|(number, _)| *number).collect();
-        for number in gone {
-            self.end(number, Index(0));
+            Said::Ended { key, to, position } => self.end(key, to, position),
+            Said::Received(received) => {
+                self.received.fetch_add(1, Ordering::Relaxed);
+                let taken = Taken { work: self.work.clone(), received };
+                match (self.find)(received.key) {
+                    Some(member) => take_over(&member, taken),
+                    None => drop(taken),
+                }
+            }
+            Said::Failed { key, error } => {
+                let MachineKey { database, shard } = key;
+                tracing::error!(database, shard, %error, "a copy of a shard cannot be read or kept; trying again");
+                if let Some(member) = (self.find)(key) {
+                    member.world().heed(&error);
+                }
+            }
         }
     }
 
-    /// A copy has arrived up to an entry, or is given up: the group goes on.
-    fn end(&mut self, number: u64, index: Index) {
-        let Some(sending) = self.sending.remove(&number) else { return };
-        let Some(member) = (self.find)(sending.key) else { return };
+    fn with_group(&self, key: MachineKey, act: impl FnOnce(&mut Group) + Send + 'static) {
+        let Some(member) = (self.find)(key) else { return };
         member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
-            replica.with_group(now, out, |group, out| group.snapshot_delivered(now, sending.to, index, out));
+            replica.with_group(now, out, |group, _| act(group));
         })));
     }
 
-    fn hear(&mut self, from: NodeId, parcel: Parcel) -> Result<(), StoreError> {
-        let now = Instant::now();
-        match parcel {
-            Parcel::Offer { database, shard, number, extent } => {
-                let key = MachineKey { database, shard };
-                let Some(member) = (self.find)(key) else { return Ok(()) };
-                if self.receiving.get(&(from, key)).is_some_and(|known| known.number == number) {
-                    return Ok(()); // It is under way.
-                }
-                if member.world().space().extent()?.position >= extent.position {
-                    self.say(from, &Parcel::Done { number });
-                    return Ok(());
-                }
-                tracing::info!(%from, database, shard, position = extent.position, "receives a copy of a shard");
-                let copy = member.world().space().begin_copy()?;
-                let next = KeyRange::all();
-                self.say(from, &Parcel::Fetch { number, range: next.clone() });
-                self.receiving.retain(|(_, other), _| *other != key);
-                let member = Arc::downgrade(&member);
-                let receiving = Receiving { key, member, number, copy, extent, next, heard_at: now, asked_at: now };
-                self.receiving.insert((from, key), receiving);
-            }
-            Parcel::Fetch { number, range } => {
-                let Some(sending) = self.sending.get_mut(&number).filter(|sending| sending.to == from) else {
-                    return Ok(());
-                };
-                let Some(whole) = &sending.whole else { return Ok(()) };
-                (sending.heard_at, sending.offered_at) = (now, Some(now));
-                let page = whole.page(&range, PAGE_KEYS, PAGE_BYTES)?;
-                self.say(from, &Parcel::Page { number, range, versions: page.versions, rest: page.rest });
-            }
-            Parcel::Page { number, range, versions, rest } => {
-                let find = |receiving: &&mut Receiving| receiving.number == number && receiving.next == range;
-                let Some(receiving) = self.receiving.values_mut().find(find) else { return Ok(()) };
-                let known = receiving.member.upgrade();
-                let Some(member) =
-                    (self.find)(receiving.key).filter(|member| known.is_some_and(|known| Arc::ptr_eq(&known, member)))
-                else {
-                    self.receiving.retain(|_, receiving| receiving.number != number);
-                    return Ok(());
-                };
-                let space = member.world().space();
-                space.extend_copy(receiving.copy, versions)?;
-                (receiving.heard_at, receiving.asked_at) = (now, now);
-                if let Some(rest) = rest {
-                    receiving.next = rest.clone();
-                    self.say(from, &Parcel::Fetch { number, range: rest });
-                    return Ok(());
-                }
-                let (key, copy, extent) = (receiving.key, receiving.copy, receiving.extent);
-                space.end_copy(copy, extent)?;
-                self.receiving.remove(&(from, key));
-                take_over(&member, copy, extent);
-                self.received.fetch_add(1, Ordering::Relaxed);
-                self.say(from, &Parcel::Done { number });
-            }
-            Parcel::Done { number } => {
-                let index = match self.sending.get(&number).filter(|sending| sending.to == from) {
-                    Some(Sending { whole: Some(whole), .. }) => Index(whole.extent.position),
-                    _ => return Ok(()),
-                };
-                self.end(number, index);
-            }
+    /// A copy has arrived up to an entry, or is given up: the group goes on.
+    fn end(&self, key: MachineKey, to: NodeId, position: u64) {
+        let MachineKey { database, shard } = key;
+        if position == 0 {
+            tracing::warn!(%to, database, shard, "gives up a copy that is not answered");
         }
-        Ok(())
+        let Some(member) = (self.find)(key) else { return };
+        member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+            replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, Index(position), out));
+        })));
+    }
+}
+
+/// Tells the courier, however it ends, that a received copy waits for its machine no more.
+struct Taken {
+    work: mpsc::Sender<Work>,
+    received: Received,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _ = self.work.send(Work::Taken(self.received));
     }
 }
 
 /// Within a step of the member's machine, so that nothing is agreed and installed meanwhile (invariant 1).
-fn take_over(member: &Arc<MemberShard>, copy: SpaceId, extent: Extent) {
+fn take_over(member: &Arc<MemberShard>, taken: Taken) {
     let of_step = Arc::downgrade(member);
     member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
         let Some(member) = of_step.upgrade() else { return };
+        let Received { copy, extent, .. } = taken.received;
         if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
             return; // The log was faster; or it is not on disk yet that this is a member.
         }
+        let refused = |error: StoreError| tracing::error!(%error, "a copy cannot be used; it will be offered again");
         match member.world().rows_of(copy).map(|rows| replica.learn_births(now, &rows, out)) {
             // Those are installed after this step.
-            Ok(true) => return take_over(&member, copy, extent),
+            Ok(true) => return take_over(&member, taken),
             Ok(false) => {}
-            Err(error) => return tracing::error!(%error, "a copy cannot be read; it will be offered again"),
+            Err(error) => return refused(error),
         }
         match member.world().use_copy(copy, extent) {
             Ok(kept) => {
@@ -365,7 +231,7 @@ fn take_over(member: &Arc<MemberShard>, copy: SpaceId, extent: Extent) {
                 member.world().bear();
                 tracing::info!(position = extent.position, "goes on from a copy");
             }
-            Err(error) => tracing::error!(%error, "a copy cannot be used; it will be offered again"),
+            Err(error) => refused(error),
         }
     })));
 }
@@ -373,14 +239,15 @@ fn take_over(member: &Arc<MemberShard>, copy: SpaceId, extent: Extent) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use meridian_store::Extent;
 
     #[test]
     fn parcels_read_back_and_garbage_is_an_error() {
-        let range = KeyRange::prefix(b"a");
+        let extent = Extent { position: 4, ..Extent::default() };
         for parcel in [
-            Parcel::Offer { database: 1, shard: 2, number: 3, extent: Extent { position: 4, ..Extent::default() } },
-            Parcel::Fetch { number: 3, range: range.clone() },
-            Parcel::Page { number: 3, range: range.clone(), versions: Vec::new(), rest: Some(range) },
+            Parcel::Offer { database: 1, shard: 2, number: 3, extent, term: 5 },
+            Parcel::Request { number: 3, next: 1, window: 8, again: true },
+            Parcel::Page { number: 3, page: 1, versions: Vec::new(), last: true },
             Parcel::Done { number: 3 },
         ] {
             let frame = envelope::write(Kind::Transfer, &parcel);

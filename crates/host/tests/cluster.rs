@@ -5,7 +5,7 @@ mod common;
 use common::{get, get_in, hasty, insist, members, open, open_on, open_with, put, put_in};
 
 use futures::executor::block_on;
-use meridian_clock::{Health, Standing};
+use meridian_clock::{Health, Standing, Timestamp};
 use meridian_host::clock::ClockBound;
 use meridian_host::member::Patience;
 use meridian_host::node::{DatabaseError, Node, Options};
@@ -14,8 +14,9 @@ use meridian_host::sources::Reference;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_systems::Recipe;
-use meridian_txn::{Begin, Lock, Mode, Outcome, ReadAt};
+use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -94,6 +95,19 @@ fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
     }
 }
 
+/// Writes, and says when.
+fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp {
+    insist(|| {
+        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        transaction.put(Key::from(key), Some(Value::from(value))).map_err(|failure| failure.to_string())?;
+        match block_on(transaction.commit()) {
+            Outcome::Committed { at } => Ok(at),
+            other => Err(format!("{other:?}")),
+        }
+    })
+}
+
 /// More than the leader keeps of the log is written while a node is away: it is sent everything, and counts again.
 #[test]
 fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
@@ -138,6 +152,62 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     for node in &nodes {
         assert_eq!(get(node, "big0").map(|value| value.len()), Some(big.len()));
     }
+}
+
+/// A copy that is made while more is written than the leader keeps of the log arrives, is caught up from, and reaches back as far as its source: what is
+/// read in the past does not end with it.
+#[test]
+fn a_copy_under_a_steady_load_arrives_with_its_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let open = |node| open(node, &members, folder.path());
+    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
+    let database = nodes[0].as_ref().unwrap().database("meridian").unwrap();
+    put_in(&database, "k", "first");
+    let then = committed(&database, "k", "then");
+    nodes[2] = None;
+    put_in(&database, "k", "now");
+    let big = "x".repeat(100_000);
+    // More than is kept of the log, the versions of a few keys.
+    (0..100).for_each(|number| put_in(&database, &format!("big{}", number % 5), &big));
+    let shard = |node: &Node| node.status().shards.into_iter().find(|shard| shard.database == "meridian").unwrap();
+    for node in nodes.iter().flatten() {
+        insist(|| if node.status().log.segments < 10 { Ok(()) } else { Err("the log is not let go of".into()) });
+    }
+    let (ends, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let writes = |writer: usize| {
+        let (database, big, ends, written) = (database.clone(), big.clone(), ends.clone(), written.clone());
+        std::thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                put_in(&database, &format!("load{writer}"), &big);
+                written.fetch_add(big.len(), Ordering::Relaxed);
+            }
+        })
+    };
+    let writers: Vec<_> = (0..2).map(writes).collect();
+    nodes[2] = Some(open(3));
+    let back = nodes[2].clone().unwrap();
+    insist(|| if back.status().copies_received > 0 { Ok(()) } else { Err("no copy has arrived".into()) });
+    // It follows the log, while writers go on.
+    let through = shard(nodes[0].as_ref().unwrap()).through;
+    insist(|| if shard(&back).closed >= through { Ok(()) } else { Err(format!("closed at {}", shard(&back).closed)) });
+    let copies = back.status().copies_received;
+    let before = written.load(Ordering::Relaxed);
+    insist(|| if written.load(Ordering::Relaxed) > before + (6 << 20) { Ok(()) } else { Err("no load".into()) });
+    assert_eq!(back.status().copies_received, copies, "the log is enough for a member that has caught up");
+    ends.store(true, Ordering::Relaxed);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    let at = |read_at| {
+        let begin = Begin { mode: Mode::ReadOnly(read_at), age: None };
+        let mut transaction = block_on(back.database("meridian").unwrap().begin(begin)).unwrap();
+        let found = block_on(transaction.get(&Key::from("k"), Lock::Shared)).unwrap();
+        found.map(|value| String::from_utf8(value.0.to_vec()).unwrap())
+    };
+    // Nobody else is there to be asked.
+    drop(database);
+    (nodes[0], nodes[1]) = (None, None);
+    assert_eq!(at(ReadAt::Exact(then)).as_deref(), Some("then"));
+    assert_eq!(at(ReadAt::Exact(through)).as_deref(), Some("now"));
 }
 
 /// Leadership is handed over: nobody waits for the leases of a node that ends in an orderly way.
@@ -252,15 +322,7 @@ fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     put(nodes[0].as_ref().unwrap(), "k", "1");
     let database = nodes[0].as_ref().unwrap().database("meridian").unwrap();
-    let at = insist(|| {
-        let begin = Begin { mode: Mode::ReadWrite, age: None };
-        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        transaction.put(Key::from("k"), Some(Value::from("2"))).map_err(|failure| failure.to_string())?;
-        match block_on(transaction.commit()) {
-            Outcome::Committed { at } => Ok(at),
-            other => Err(format!("{other:?}")),
-        }
-    });
+    let at = committed(&database, "k", "2");
     drop(database);
     put(nodes[0].as_ref().unwrap(), "k", "3");
     let last = Arc::clone(nodes[2].as_ref().unwrap());

@@ -87,6 +87,8 @@ pub enum Rule {
     ContradictionStays,
     /// A snapshot is served by a member that has not installed everything at or below it.
     ClosedBeforeInstalled,
+    /// A copy of a shard has no history: it cannot be read below the moment at which it was made.
+    CopyWithoutHistory,
     /// What is no longer kept is read as absent.
     HorizonUnchecked,
     /// Records of the log are taken for what they say.
@@ -189,8 +191,8 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `DecidesInAnyTerm`, `EndedUnknown`, `ReadVoteNotRenewed`, `FencedServes` and
-    /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`).
-    pub const ALL: [Rule; 40] = [
+    /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
+    pub const ALL: [Rule; 41] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -224,6 +226,7 @@ impl Rule {
         Rule::StaleLogElected,
         Rule::ContradictionStays,
         Rule::HorizonUnchecked,
+        Rule::CopyWithoutHistory,
         Rule::LogChecksum,
         Rule::StoreChecksum,
         Rule::TornTail,

@@ -27,4 +27,4 @@ pub use collect::{Collector, HORIZON, Retained, horizon};
 pub use key::{Key, KeyRange, Value, Write};
 pub use read::{Chunk, read, scan};
 pub use recent::{Recent, Settling};
-pub use store::{Batch, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Version};
+pub use store::{Batch, Cursor, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Version};

@@ -71,6 +71,16 @@ pub struct Page {
     pub rest: Option<KeyRange>,
 }
 
+/// A place among all versions of a space, in key order and newest first within a key. Behind it
+/// are the versions of a range; of its first key only those older than a timestamp, if one is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// The keys.
+    pub range: KeyRange,
+    /// The versions of the first key that are at or above this lie before the place.
+    pub below: Option<Timestamp>,
+}
+
 /// A store of versions, shared by the shards of a node.
 pub trait Store: Send + Sync {
     /// A consistent view of what has been applied so far.
@@ -102,8 +112,16 @@ pub trait Snapshot: Send + Sync {
         limit_keys: usize,
         limit_bytes: usize,
     ) -> Result<Page, StoreError>;
-    /// Every version of a range in key order, up to about a number of bytes but always whole keys: what a snapshot sends, what collection looks at.
+    /// Every version of a range in key order, up to about a number of bytes but always whole keys: what collection looks at.
     fn versions(&self, space: SpaceId, range: &KeyRange, limit_bytes: usize) -> Result<Page, StoreError>;
+    /// Every version behind a place, up to about a number of bytes but at least one, and the place
+    /// where the rest begins. A key with many versions takes several pages.
+    fn history(
+        &self,
+        space: SpaceId,
+        from: &Cursor,
+        limit_bytes: usize,
+    ) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError>;
 }
 
 /// Why a store could not do it.

@@ -22,8 +22,7 @@
 //!
 //! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge that does not notice them is worth nothing.
 //!
-//! **Not here yet.** A copy of a whole shard travels as one piece and not in the host's parcels. Which of the known kinds
-//! of faults are here, and which are not, `docs/lab.md` says.
+//! **Not here yet.** Which of the known kinds of faults are here, and which are not, `docs/lab.md` says.
 
 mod carried;
 mod client;

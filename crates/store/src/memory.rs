@@ -4,7 +4,9 @@
 
 use imbl::OrdMap;
 use meridian_clock::Timestamp;
-use meridian_mvcc::{Batch, Key, KeyRange, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Value, Version};
+use meridian_mvcc::{
+    Batch, Cursor, Key, KeyRange, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Value, Version,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -172,5 +174,27 @@ impl Snapshot for View {
             page.versions.push(found);
         }
         Ok(page)
+    }
+
+    fn history(
+        &self,
+        space: SpaceId,
+        from: &Cursor,
+        limit_bytes: usize,
+    ) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
+        let (mut versions, mut bytes) = (Vec::<StoredVersion>::new(), 0);
+        let before = |found: &StoredVersion| {
+            found.key == from.range.start && from.below.is_some_and(|below| found.version.at >= below)
+        };
+        for found in self.within(space, &from.range, false).skip_while(before) {
+            if let Some(last) = versions.last().filter(|_| bytes >= limit_bytes.max(1)) {
+                let below = (last.key == found.key).then_some(last.version.at);
+                let range = KeyRange { start: found.key, end: from.range.end.clone() };
+                return Ok((versions, Some(Cursor { range, below })));
+            }
+            bytes += size(&found);
+            versions.push(found);
+        }
+        Ok((versions, None))
     }
 }

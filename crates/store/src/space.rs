@@ -15,8 +15,9 @@
 //! 7. Of a shard that this node is no member of any more it keeps since when, so that it does not come back with nothing as the one that it was.
 
 use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
 use meridian_mvcc::{
-    Batch, Chunk, Collector, HORIZON, Key, KeyRange, Page, Recent, Retained, Snapshot, SpaceId, Store, StoreError,
+    Batch, Chunk, Collector, Cursor, HORIZON, Key, KeyRange, Recent, Retained, Snapshot, SpaceId, Store, StoreError,
     StoredVersion, Value, Version, Write, horizon, local,
 };
 use parking_lot::{Mutex, RwLock};
@@ -119,16 +120,17 @@ impl Whole {
         Whole { ranges: vec![local::of(self.shard)], ..self }
     }
 
-    /// The newest versions of a part of it; a copy has no history. What is left is asked for next.
-    pub fn page(&self, range: &KeyRange, limit_keys: usize, limit_bytes: usize) -> Result<Page, StoreError> {
-        let parts = || self.ranges.iter().map(|part| part.common(range)).filter(|part| !part.is_empty());
-        let Some(part) = parts().next() else { return Ok(Page::default()) };
-        let mut page = self.view.scan(self.id, &part, self.extent.at, false, limit_keys, limit_bytes)?;
-        page.rest = match page.rest {
-            Some(rest) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
-            None => parts().nth(1).map(|next| KeyRange { start: next.start, end: range.end.clone() }),
-        };
-        Ok(page)
+    /// Its versions from a place on, all of those that can be read, about `limit_bytes` of them; and
+    /// where the rest begins.
+    pub fn page(&self, from: &Cursor, limit_bytes: usize) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
+        let parts = || self.ranges.iter().map(|part| part.common(&from.range)).filter(|part| !part.is_empty());
+        let Some(part) = parts().next() else { return Ok((Vec::new(), None)) };
+        let to_end = |start: Key| KeyRange { start, end: from.range.end.clone() };
+        let below = from.below.filter(|_| part.start == from.range.start);
+        let (versions, rest) = self.view.history(self.id, &Cursor { range: part, below }, limit_bytes)?;
+        let next = || parts().nth(1).map(|next| Cursor { range: to_end(next.start), below: None });
+        let rest = rest.map(|Cursor { range, below }| Cursor { range: to_end(range.start), below });
+        Ok((versions, rest.or_else(next)))
     }
 }
 
@@ -564,7 +566,10 @@ impl Space {
         if extent.position < position {
             return Ok(None);
         }
-        let extent = Extent { horizon: extent.at, ..extent };
+        // Nothing above it is removed yet, or will be from this view: collection takes the same turn.
+        let horizon = extent.horizon.max(self.recent.horizon());
+        let horizon = if broken(Rule::CopyWithoutHistory) { extent.at } else { horizon };
+        let extent = Extent { horizon, ..extent };
         let (id, view) = (self.versions(), self.store.snapshot()?);
         // As of the entry: a split may be known here and not be settled.
         let row = view.get(id, &local::bounds(self.shard), extent.at)?.and_then(|version| version.value);
@@ -680,6 +685,7 @@ impl Space {
         self.terms.lock().clear();
         (*self.newest.lock(), *self.settled.lock()) = (extent.at, extent.at);
         *self.retained.lock() = Retained::since(extent.at);
+        self.dirty.store(true, Ordering::Relaxed);
         self.read_bounds()?;
         self.drop_unused(old)
     }
@@ -758,22 +764,53 @@ mod tests {
         assert!(from.whole(51).unwrap().is_none());
         let whole = from.whole(50).unwrap().unwrap();
         let extent = whole.extent;
-        let copy = to.begin_copy().unwrap();
-        let mut rest = Some(KeyRange::all());
-        while let Some(range) = rest {
-            let page = whole.page(&range, usize::MAX, usize::MAX).unwrap();
-            to.extend_copy(copy, page.versions).unwrap();
-            rest = page.rest;
-        }
-        to.end_copy(copy, extent).unwrap();
+        let copy = receive(&to, &whole, usize::MAX);
         assert_eq!(to.get(b"k", at(60)).unwrap().unwrap().at, at(7));
         to.use_copy(copy, extent).unwrap();
         let again = Space::open(1, 0, Arc::clone(&to.store)).unwrap();
         for space in [to, again] {
             assert_eq!(space.get(b"k", at(60)).unwrap().unwrap().at, at(50));
-            assert_eq!(space.get(b"k", at(20)), Err(StoreError::BelowHorizon { oldest: at(50) }), "it has no history");
+            assert_eq!(space.get(b"k", at(20)).unwrap().unwrap().at, at(20), "with its history");
             assert_eq!(space.extent().unwrap(), extent);
         }
+    }
+
+    /// A copy in pages of so many bytes, durable and not in use.
+    fn receive(to: &Space, whole: &Whole, page_bytes: usize) -> SpaceId {
+        let (copy, mut rest) = (to.begin_copy().unwrap(), Some(Cursor::default()));
+        while let Some(from) = rest {
+            let (versions, next) = whole.page(&from, page_bytes).unwrap();
+            to.extend_copy(copy, versions).unwrap();
+            rest = next;
+        }
+        to.end_copy(copy, whole.extent).unwrap();
+        copy
+    }
+
+    #[test]
+    fn a_copy_reaches_back_as_far_as_its_source_and_no_further() {
+        let (from, to) = (filled(50), filled(7));
+        put(&from, "gone", 60, 51);
+        from.install(at(61), &[Write { key: "gone".into(), value: None }], 52, 9);
+        from.settle(usize::MAX).unwrap();
+        assert!(!from.collect(40, 160, at(40), 1 << 20).unwrap());
+        assert!(from.collect(200, 160, at(61), 1 << 30).unwrap());
+        // The versions of one key take many pages.
+        let whole = from.whole(52).unwrap().unwrap();
+        let copy = receive(&to, &whole, 1);
+        to.use_copy(copy, whole.extent).unwrap();
+        let again = Space::open(1, 0, Arc::clone(&to.store)).unwrap();
+        for space in [&from, &to, &again] {
+            assert_eq!(space.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest: at(40) }));
+            (40..=50).for_each(|nanos| assert_eq!(seen(space, "k", nanos), Ok(Some(nanos))));
+            let gone = |nanos| space.get(b"gone", at(nanos)).unwrap().and_then(|version| version.value);
+            assert_eq!((gone(59), gone(60), gone(61)), (None, Some(Value::from("x")), None));
+        }
+        // Collection goes on there, once what was closed with the copy is that old.
+        assert!(!to.collect(220, 160, at(61), 1 << 20).unwrap());
+        assert!(to.collect(221, 160, at(61), 1 << 30).unwrap());
+        assert_eq!(seen(&to, "k", 60), Err(StoreError::BelowHorizon { oldest: at(61) }));
+        assert_eq!(seen(&to, "k", 61), Ok(Some(50)));
     }
 
     #[test]
@@ -869,13 +906,7 @@ mod tests {
         put(&sender, "a", 30, 3);
         sender.settle(usize::MAX).unwrap();
         let (whole, parent) = (sender.whole(1).unwrap().unwrap(), member(&here));
-        let (copy, mut rest) = (parent.begin_copy().unwrap(), Some(KeyRange::all()));
-        while let Some(range) = rest {
-            let page = whole.page(&range, usize::MAX, usize::MAX).unwrap();
-            parent.extend_copy(copy, page.versions).unwrap();
-            rest = page.rest;
-        }
-        parent.end_copy(copy, whole.extent).unwrap();
+        let copy = receive(&parent, &whole, usize::MAX);
         parent.use_copy(copy, whole.extent).unwrap();
         let child = Space::open(1, 7, Arc::clone(&here) as Arc<dyn Store>).unwrap();
         assert_eq!((child.extent().unwrap().position, seen(&child, "z", 99)), (1, Ok(Some(10))));
@@ -898,13 +929,7 @@ mod tests {
         child.settle(usize::MAX).unwrap();
         let send = |from: &Space, to: &Space| {
             let whole = from.whole(1).unwrap().unwrap();
-            let (copy, mut rest) = (to.begin_copy().unwrap(), Some(KeyRange::all()));
-            while let Some(range) = rest {
-                let page = whole.page(&range, 1, 1).unwrap();
-                to.extend_copy(copy, page.versions).unwrap();
-                rest = page.rest;
-            }
-            to.end_copy(copy, whole.extent).unwrap();
+            let copy = receive(to, &whole, 1);
             to.use_copy(copy, whole.extent).unwrap();
             to.tell_children().unwrap();
         };

@@ -3,7 +3,7 @@
 use crate::redb_store::Place;
 use crate::version_key::{self, VersionKey};
 use meridian_clock::Timestamp;
-use meridian_mvcc::{Key, KeyRange, Page, Snapshot, SpaceId, StoreError, StoredVersion, Value, Version};
+use meridian_mvcc::{Cursor, Key, KeyRange, Page, Snapshot, SpaceId, StoreError, StoredVersion, Value, Version};
 use redb::ReadOnlyTable;
 use std::ops::Bound;
 
@@ -180,5 +180,30 @@ impl Snapshot for View {
             Next::Entry
         })?;
         Ok(page)
+    }
+
+    fn history(
+        &self,
+        space: SpaceId,
+        from: &Cursor,
+        limit_bytes: usize,
+    ) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
+        let (mut versions, mut bytes, mut rest) = (Vec::<StoredVersion>::new(), 0, None);
+        self.visit(space, &from.range, |key, at, found| {
+            if let Some(below) = from.below.filter(|below| at >= *below && *key == *from.range.start) {
+                let seek = at > below;
+                return if seek { Next::Seek(version_key::encode(space, key, below)) } else { Next::Entry };
+            }
+            if let Some(last) = versions.last().filter(|_| bytes >= limit_bytes.max(1)) {
+                let below = (*last.key == *key).then_some(last.version.at);
+                let range = KeyRange { start: Key::from(key), end: from.range.end.clone() };
+                rest = Some(Cursor { range, below });
+                return Next::Stop;
+            }
+            bytes += size(key, found);
+            versions.push(StoredVersion { key: Key::from(key), version: Version { at, value: value(found) } });
+            Next::Entry
+        })?;
+        Ok((versions, rest))
     }
 }

@@ -3,8 +3,8 @@
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_mvcc::{
-    Batch, Collector, Key, KeyRange, Page, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version, Write,
-    horizon, read, scan,
+    Batch, Collector, Cursor, Key, KeyRange, Page, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version,
+    Write, horizon, read, scan,
 };
 use meridian_store::{MemoryStore, RedbStore};
 use proptest::prelude::*;
@@ -145,6 +145,19 @@ fn run(steps: &[Step], store: &dyn Store) {
     }
     while recent.bytes() > 0 {
         settle(&recent, store, usize::MAX);
+    }
+    let view = store.snapshot().unwrap();
+    let all = view.versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
+    for limit_bytes in [1, 60, usize::MAX] {
+        // Pages that end within a key, and between two.
+        let (mut found, mut rest) = (Vec::new(), Some(Cursor::default()));
+        while let Some(from) = rest {
+            let (versions, next) = view.history(SPACE, &from, limit_bytes).unwrap();
+            assert!(limit_bytes > 1 || versions.len() <= 1);
+            found.extend(versions);
+            rest = next;
+        }
+        assert_eq!(found, all);
     }
     collect(&recent, store, stamp(now), 100);
     let left = store.snapshot().unwrap().versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;

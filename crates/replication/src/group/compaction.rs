@@ -14,18 +14,21 @@
 //! begins anew at once, and may keep twice as much, up to `most_pin_log_bytes`.
 //!
 //! Only a member that answers is waited for: one that has begun to receive
-//! ([`Group::snapshot_begun`]), and after the copy, one whose log grows between two checkpoints.
+//! ([`Group::snapshot_begun`]), and after the copy, one whose log grows within some checkpoints.
 
 use super::{Group, Index, Progress, Role};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
+
+/// A member whose log has not grown for so many checkpoints after its copy is waited for no more.
+const SILENT_CHECKPOINTS: u32 = 10;
 
 /// Entries that are kept for a member.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pin {
     /// Those after this one.
     after: Index,
-    /// What the member had at the last checkpoint after its copy.
-    had: Option<Index>,
+    /// What the member had at the last checkpoint, and for how many more it has had no more.
+    had: (Index, u32),
 }
 
 impl Progress {
@@ -52,8 +55,9 @@ impl Progress {
     /// It has all that was kept for it, or does not answer any more.
     fn unpin(&mut self, bytes_left: usize, keep_bytes: usize) {
         let Some(pin) = self.pin.as_mut().filter(|_| self.snapshot.is_none()) else { return };
-        let stands = pin.had.replace(self.matched) == Some(self.matched);
-        if bytes_left <= keep_bytes || stands {
+        let stands = if pin.had.0 == self.matched { pin.had.1 + 1 } else { 0 };
+        pin.had = (self.matched, stands);
+        if bytes_left <= keep_bytes || stands > SILENT_CHECKPOINTS {
             self.pin = None;
         }
     }
@@ -83,7 +87,7 @@ impl Group {
     pub fn snapshot_begun(&mut self, to: NodeId, index: Index) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
         if let Some(progress) = followers.get_mut(&to).filter(|progress| progress.snapshot.is_some()) {
-            progress.pin = Some(Pin { after: index, had: None });
+            progress.pin = Some(Pin { after: index, had: (Index(0), 0) });
         }
     }
 

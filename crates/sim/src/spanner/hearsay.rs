@@ -1,15 +1,16 @@
 //! Situations, played: what a copy of a shard tells of those that were split off from it, to members who have nothing of them, and to one who has it all.
 
-use super::life::{Copy, Life, Timing};
+use super::life::{Life, Timing};
 use crate::clock::{NodeClock, TrueTime};
 use crate::life::address;
 use meridian_clock::Timestamp;
-use meridian_log::MemoryDisk;
+use meridian_log::{MachineKey, MemoryDisk};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Effect as Do, Incarnation, Machine, NodeId, ShardId};
-use meridian_mvcc::{Key, KeyRange, Store, Write};
+use meridian_mvcc::{Cursor, Key, KeyRange, Store, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::{self, Entry, Index, Membership, Roster, Stay, Term};
+use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, Space};
 use meridian_systems::spanner::{Agreed, Birth, Effect, Message, Rows};
 use meridian_txn::locking::TransactionId;
@@ -56,25 +57,31 @@ fn log_of_split() -> Vec<Entry> {
     [(1, row), (2, split)].map(entry).to_vec()
 }
 
-/// A shard as somebody sends it who has it.
-fn copy(space: &Space) -> Copy {
-    let whole = space.whole(1).unwrap().unwrap();
-    let (mut versions, mut rest) = (Vec::new(), Some(KeyRange::all()));
-    while let Some(range) = rest {
-        let page = whole.page(&range, usize::MAX, usize::MAX).unwrap();
-        versions.extend(page.versions);
-        rest = page.rest;
+/// A node receives a copy of a shard from who has it.
+fn receive(to: &Space, shard: ShardId, from: &Space) -> Received {
+    let whole = from.whole(1).unwrap().unwrap();
+    let (copy, mut rest) = (to.begin_copy().unwrap(), Some(Cursor::default()));
+    while let Some(place) = rest {
+        let (versions, next) = whole.page(&place, 100).unwrap();
+        to.extend_copy(copy, versions).unwrap();
+        rest = next;
     }
-    Copy { extent: whole.extent, versions }
+    to.end_copy(copy, whole.extent).unwrap();
+    let key = MachineKey { database: 1, shard: shard.0 };
+    Received { key, from: NODES[0], number: 1, copy, extent: whole.extent }
 }
 
-/// As it was after an entry that followed the split.
-fn copy_of_parent() -> Copy {
+/// As the parent was after an entry that followed the split.
+fn parent() -> Space {
     let space = Space::open(1, FIRST_SHARD.0, Arc::new(MemoryStore::new()) as Arc<dyn Store>).unwrap();
     split(&space);
     space.install(at(3), &[Write { key: Key::from("a"), value: Some("newer".into()) }], 3, 1);
     space.settle(usize::MAX).unwrap();
-    copy(&space)
+    space
+}
+
+fn copy_of_parent(life: &Life) -> Received {
+    receive(&life.members[&FIRST_SHARD].space, FIRST_SHARD, &parent())
 }
 
 struct Node {
@@ -187,9 +194,10 @@ fn talk(nodes: &mut [Node], rounds: u32) {
 fn send_copy(nodes: &mut [Node], from: NodeId, to: NodeId) {
     let at = |nodes: &[Node], node: NodeId| nodes.iter().position(|known| known.me == node);
     let (Some(sender), Some(receiver)) = (at(nodes, from), at(nodes, to)) else { return };
-    let copy = copy(&nodes[sender].life.members[&CHILD].space);
+    let space = |node: usize| &nodes[node].life.members[&CHILD].space;
+    let copy = receive(space(receiver), CHILD, space(sender));
     let (now, index) = (nodes[receiver].clock.reading(), Index(copy.extent.position));
-    nodes[receiver].life.take_over(now, CHILD, copy).unwrap();
+    nodes[receiver].life.take_over(now, &copy).unwrap();
     let now = nodes[sender].clock.reading();
     let member = nodes[sender].life.members.get_mut(&CHILD).expect("it sends its copy");
     member.replica.with_group(now, &mut member.out, |group, out| group.snapshot_delivered(now, to, index, out));
@@ -205,7 +213,8 @@ fn leads() -> bool {
     let mut nodes = [Node::new(NODES[1]), Node::new(NODES[2])];
     for node in &mut nodes {
         let now = node.clock.reading();
-        node.life.take_over(now, FIRST_SHARD, copy_of_parent()).unwrap();
+        let copy = copy_of_parent(&node.life);
+        node.life.take_over(now, &copy).unwrap();
         assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it");
     }
     talk(&mut nodes, 1_000);
@@ -241,11 +250,11 @@ fn has_the_rows() -> bool {
         let born = Stay { since: Index(0), witness: false };
         assert!(!node.life.invite(CHILD, born).unwrap(), "its log has the split: who begins without cannot use it");
     }
-    let copy = copy_of_parent();
-    if node.life.learn_births(now, FIRST_SHARD, &copy).unwrap() {
+    let copy = copy_of_parent(&node.life);
+    if node.life.learn_births(now, &copy).unwrap() {
         node.installs();
     }
-    node.life.take_over(now, FIRST_SHARD, copy).unwrap();
+    node.life.take_over(now, &copy).unwrap();
     assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it, too");
     let (parent, child) = (&node.life.members[&FIRST_SHARD].space, &node.life.members[&CHILD].space);
     assert!(parent.get(b"a", at(9)).unwrap().is_some(), "it went on from the copy");
@@ -300,7 +309,8 @@ fn who_has_only_heard_of_a_birth_leads_nobody() {
 fn who_has_only_heard_of_a_birth_and_leaves_the_parent_is_a_member_of_the_child_also_in_its_next_life() {
     let mut node = Node::new(NODES[2]);
     let now = node.clock.reading();
-    node.life.take_over(now, FIRST_SHARD, copy_of_parent()).unwrap();
+    let copy = copy_of_parent(&node.life);
+    node.life.take_over(now, &copy).unwrap();
     node.life.remove(FIRST_SHARD, Index(3)).unwrap();
     assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
     let Node { me, clock, disks, life, .. } = node;

@@ -9,10 +9,11 @@ use crate::life::{self, SETTLE_BYTES, Unfit, full};
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
-use meridian_mvcc::{Key, KeyRange, Store, StoreError, StoredVersion, Value, local};
+use meridian_mvcc::{KeyRange, Store, StoreError};
 use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
-use meridian_store::{Extent, Left, Space};
+use meridian_store::courier::{Courier, Pace, Received};
+use meridian_store::{Left, Space};
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows};
 use meridian_txn::Database;
@@ -34,11 +35,9 @@ pub struct Timing {
     pub quiesce_ns: u64,
 }
 
-/// A copy of the shard on its way.
-pub struct Copy {
-    pub extent: Extent,
-    pub versions: Vec<StoredVersion>,
-}
+/// Small pages, so that a copy takes several of them, and a window is never all of it.
+const PACE: Pace =
+    Pace { again_ns: 500 * MS, patience_ns: 5_000 * MS, page_bytes: 1 << 10, window: 4, settle_bytes: SETTLE_BYTES };
 
 /// What would be found of a shard's log: the entry before the first, and the entries.
 pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entry>) {
@@ -68,6 +67,9 @@ pub struct Own {
     /// The spaces of some of those that are no more here: what was split off just before is born yet.
     left: Vec<Arc<Space>>,
     invitations: Invitations,
+    /// Copies of shards under way, and whether it is woken for them.
+    pub courier: Courier,
+    pub ticks: bool,
 }
 
 /// What the store has of a shard beside its versions.
@@ -91,7 +93,9 @@ impl Life {
         let desk = Arc::new(Desk::new(Arc::clone(clock), me, incarnation, nodes.to_vec()));
         let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk)))) as Arc<dyn Database>;
         let birth = Birth { me, nodes: nodes.to_vec(), seed, timing, defect, clock: Arc::clone(clock) };
-        let own = Own { birth, records: Records::new(), left: Vec::new(), invitations: Invitations::default() };
+        let courier = Courier::new(PACE, u64::from(incarnation.0) << 32);
+        let (records, left, invitations) = (Records::new(), Vec::new(), Invitations::default());
+        let own = Own { birth, records, left, invitations, courier, ticks: false };
         let (mut life, records) = Life::dawn(incarnation, (desk, gateway), own, admitted, disks)?;
         life.own.records = records;
         if !placed {
@@ -143,6 +147,7 @@ impl Life {
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
         config.lease_ns = birth.timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
+        (config.pin_log_bytes, config.most_pin_log_bytes) = (4 << 10, 16 << 10);
         config.eager = eager;
         origin.tell(&mut config);
         if let Some(base) = restored.gap() {
@@ -280,52 +285,29 @@ impl Life {
         Ok(())
     }
 
-    /// A whole shard, for a member that is too far behind; without versions, for a witness.
-    pub fn whole(&self, shard: ShardId, index: Index, witness: bool) -> Result<Option<Copy>, StoreError> {
-        let Some(member) = self.members.get(&shard) else { return Ok(None) };
-        if full(member.space.settle(SETTLE_BYTES).map(drop))? {
-            return Ok(None);
-        }
-        let Some(whole) = member.space.whole(index.0)? else { return Ok(None) };
-        let whole = if witness { whole.bare() } else { whole };
-        let (mut versions, mut rest) = (Vec::new(), Some(KeyRange::all()));
-        while let Some(range) = rest {
-            let page = whole.page(&range, 4, SETTLE_BYTES)?;
-            versions.extend(page.versions);
-            rest = page.rest;
-        }
-        Ok(Some(Copy { extent: whole.extent, versions }))
-    }
-
     /// A copy tells of splits: those that the log here has are applied before. True if there is something to perform first.
-    pub fn learn_births(&mut self, now: meridian_clock::Reading, shard: ShardId, copy: &Copy) -> Result<bool, Unfit> {
+    pub fn learn_births(&mut self, now: meridian_clock::Reading, received: &Received) -> Result<bool, Unfit> {
+        let shard = ShardId(received.key.shard);
         let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
-        let own = copy.versions.iter().filter(|row| local::recipes(shard.0).contains(&row.key));
-        let own: Vec<(Key, Value)> =
-            own.filter_map(|row| Some((row.key.clone(), row.version.value.clone()?))).collect();
+        let own = member.space.recipe_rows_of(received.copy)?;
         let rows = Rows::read(shard, &own).map_err(|damaged| Unfit::Damaged(damaged.0))?;
         Ok(member.replica.learn_births(now, &rows, &mut member.out))
     }
 
     /// Goes on from a copy, if it is still lacking what is in it. What is decided there is in the outbox.
-    pub fn take_over(&mut self, now: meridian_clock::Reading, shard: ShardId, copy: Copy) -> Result<(), Unfit> {
-        let Copy { extent, versions } = copy;
-        let Some(member) = self.members.get_mut(&shard) else { return Ok(()) };
+    pub fn take_over(&mut self, now: meridian_clock::Reading, received: &Received) -> Result<bool, Unfit> {
+        let Received { key, copy, extent, .. } = *received;
+        let shard = ShardId(key.shard);
+        let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
         let space = &member.space;
-        if space.extent()?.position >= extent.position || !member.replica.group().has_joined() {
-            return Ok(());
+        if member.replica.group().commit_index() >= Index(extent.position) || !member.replica.group().has_joined() {
+            return Ok(false); // The log was faster; or it is not on disk yet that this is a member.
         }
-        let id = space.begin_copy()?;
-        space.extend_copy(id, versions)?;
-        space.end_copy(id, extent)?;
-        if member.replica.group().commit_index() >= Index(extent.position) {
-            return Ok(()); // The log was faster.
-        }
-        space.use_copy(id, extent)?;
+        space.use_copy(copy, extent)?;
         space.tell_children()?;
         self.desk.learn(&space.bounds(), shard, Arc::clone(space));
         let (index, term, kept) = (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
         member.replica.snapshot_installed(now, index, term, kept, &mut member.out);
-        Ok(())
+        Ok(true)
     }
 }

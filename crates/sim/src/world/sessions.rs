@@ -168,10 +168,10 @@ impl<R: Carried> World<R> {
         let seen = std::mem::take(&mut *there.seen.lock());
         let unknown = if seen.committing { Status::Info } else { Status::Fail };
         let (status, at) = seen.ended.unwrap_or((unknown, None));
-        // Whoever reads the present may do so for as long as versions are kept. A copy has none; and who believes lies knows no present.
+        // Whoever reads the present may do so for as long as versions are kept. Who believes lies knows no present.
         let (start, mode) = (there.start, there.mode);
         let soon = self.now() - start < HISTORY / 2;
-        let keeps = !self.changed.contains_key("whole copy") && !self.options.deceives();
+        let keeps = !self.options.deceives();
         if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
             self.fail(format!("client {client} cannot read the present: {:?}", seen.why));
         }

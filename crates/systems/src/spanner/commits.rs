@@ -125,7 +125,8 @@ impl Replica {
             Event::LostLeadership { .. } => self.step_down(out),
             Event::SendSnapshot { to, index, .. } => {
                 let witness = self.group.membership().is_witness(to);
-                out.act(Effect::SendSnapshot { to, index, witness });
+                let term = self.group.term();
+                out.act(Effect::SendSnapshot { to, index, witness, term });
             }
             Event::Removed { index } => out.act(Effect::Removed { index }),
         }

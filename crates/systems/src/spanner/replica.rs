@@ -134,6 +134,8 @@ pub enum Effect {
         index: Index,
         /// It is a witness: only what the shard knows of itself.
         witness: bool,
+        /// The term of the leader that wants it.
+        term: Term,
     },
     /// Publish who is in the group.
     Members(Membership),

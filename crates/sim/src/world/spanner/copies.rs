@@ -1,75 +1,125 @@
-//! Whole copies of a shard, for members that are too far behind.
+//! Copies of whole shards, in pages, for members that are too far behind: the couriers of two nodes,
+//! and a network that loses, repeats and delays what they say.
 
-use super::{Event, Happening, MS, S, World};
+use super::{Event, Happening, MS, Whom, World, index};
 use crate::Defect;
+use crate::journal::DATABASE;
 use crate::life::Unfit;
 use crate::spanner::Spanner;
-use crate::spanner::life::Copy;
-use meridian_machine::ShardId;
+use crate::world::processor::Price;
+use meridian_log::MachineKey;
+use meridian_machine::{NodeId, ShardId};
+use meridian_mvcc::StoreError;
+use meridian_placement::DiskId;
 use meridian_replication::group::Index;
-use rand::Rng;
+use meridian_store::courier::{Courier, Find, Order, Parcel, Received, Said};
+use meridian_systems::envelope::{self, Kind};
+use std::sync::Arc;
+
+const TICK: u64 = 50 * MS;
 
 impl World<Spanner> {
-    pub(super) fn copy_out(
-        &mut self,
-        node: usize,
-        shard: ShardId,
-        to: usize,
-        (index, witness): (Index, bool),
-        tries: u32,
-    ) {
-        let whom = self.whom(node);
-        let Some(life) = &self.nodes[node].life else { return };
-        match life.whole(shard, index, witness) {
-            Ok(Some(mut copy)) => {
-                copy.extent.position += u64::from(self.options.defect == Some(Defect::CopyClaimsMore));
-                let position = Index(copy.extent.position);
-                let delay = self.rng.random_range(MS..50 * MS);
-                let away = self.nodes[to].life.is_none() || !self.nodes[to].acquaintances.admitted();
-                let lost = !self.network.open(self.now(), node, to) || away;
-                if lost {
-                    // Given up after a while: the group begins anew.
-                    self.push(3 * S, whom, Event::Of(Happening::CopyDone { shard, to, index: Index(0) }));
-                } else {
-                    let receiver = self.whom(to);
-                    self.push(
-                        delay,
-                        receiver,
-                        Event::Of(Happening::CopyIn { shard, from: node, copy: Some(copy), index: position }),
-                    );
-                    self.push(3 * S, whom, Event::Of(Happening::CopyDone { shard, to, index: Index(0) }));
-                }
-            }
-            Ok(None) if tries < 20 => {
-                self.push(
-                    100 * MS,
-                    whom,
-                    Event::Of(Happening::CopyOut { shard, to, index, witness, tries: tries + 1 }),
-                );
-            }
-            Ok(None) => self.push(0, whom, Event::Of(Happening::CopyDone { shard, to, index: Index(0) })),
-            Err(error) => self.unfit(node, "copy", error.into()),
+    pub(super) fn send_copy(&mut self, node: usize, order: Order) {
+        self.with_courier(node, |courier, now_ns, find| {
+            courier.send(now_ns, order);
+            courier.tick(now_ns, find);
+        });
+    }
+
+    pub(super) fn tick_courier(&mut self, node: usize) {
+        if let Some(life) = &mut self.nodes[node].life {
+            life.own.ticks = false;
+            self.with_courier(node, |courier, now_ns, find| courier.tick(now_ns, find));
         }
     }
 
-    pub(super) fn copy_in(&mut self, node: usize, shard: ShardId, from: usize, copy: Option<Copy>, index: Index) {
-        let sender = self.whom(from);
+    pub(super) fn hear_parcel(&mut self, node: usize, from: usize, disk: DiskId, bytes: &[u8]) {
+        self.note(u64::from(crc32fast::hash(bytes)));
+        let sender = self.members[from];
+        if self.nodes[node].life.is_none() || !self.nodes[node].acquaintances.heeds(sender, disk) {
+            return;
+        }
+        match envelope::read(Kind::Transfer, bytes) {
+            Ok(parcel) => self.with_courier(node, |courier, now_ns, find| courier.hear(now_ns, find, sender, parcel)),
+            Err(why) => self.fail(format!("a part of a copy from {sender} cannot be read: {why}")),
+        }
+    }
+
+    /// Lets a node's courier do something, and does what it asks for.
+    fn with_courier(&mut self, node: usize, act: impl FnOnce(&mut Courier, u64, Find<'_>)) {
         let there = &mut self.nodes[node];
-        let (Some(life), Some(copy)) = (&mut there.life, copy) else { return };
-        match life.learn_births(there.clock.reading(), shard, &copy) {
+        let now_ns = there.clock.reading().boot_ns;
+        let Some(life) = &mut there.life else { return };
+        let (members, own) = (&life.members, &mut life.own);
+        act(&mut own.courier, now_ns, &|key| Some(Arc::clone(&members.get(&ShardId(key.shard))?.space)));
+        let said = own.courier.drain();
+        if !own.courier.is_idle() && !std::mem::replace(&mut own.ticks, true) {
+            let whom = self.whom(node);
+            self.push(TICK, whom, Event::Of(Happening::Courier));
+        }
+        said.into_iter().for_each(|said| self.carry_out(node, said));
+    }
+
+    fn carry_out(&mut self, node: usize, said: Said) {
+        let claims_more = u64::from(self.options.defect == Some(Defect::CopyClaimsMore));
+        match said {
+            Said::Post(to, mut parcel) => {
+                if let Parcel::Offer { extent, .. } = &mut parcel {
+                    extent.position += claims_more;
+                }
+                self.post_parcel(node, to, &parcel);
+            }
+            Said::Began { key: MachineKey { shard, .. }, to, position } => {
+                self.step(node, ShardId(shard), |replica, now, out| {
+                    replica.with_group(now, out, |group, _| group.snapshot_begun(to, Index(position)));
+                });
+            }
+            Said::Ended { key: MachineKey { shard, .. }, to, position } => {
+                let index = Index(if position > 0 { position + claims_more } else { 0 });
+                self.step(node, ShardId(shard), |replica, now, out| {
+                    replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
+                });
+            }
+            Said::Received(received) => {
+                self.take_over(node, &received);
+                self.with_courier(node, |courier, _, _| courier.taken(&received));
+            }
+            Said::Failed { error: StoreError::Full { .. }, .. } => {} // It is tried again.
+            Said::Failed { error, .. } => self.unfit(node, "copy a shard", error.into()),
+        }
+    }
+
+    fn post_parcel(&mut self, node: usize, to: NodeId, parcel: &Parcel) {
+        if !self.nodes[node].acquaintances.admitted() {
+            return;
+        }
+        let (target, disk) = (index(to), self.disk(node));
+        self.pay(node, Price::Send);
+        let bytes = envelope::write(Kind::Transfer, parcel);
+        for delay in self.network.carry(self.now(), node, target, &mut self.rng) {
+            let parcel = Happening::Parcel { from: node, disk, bytes: bytes.clone() };
+            self.push(delay, Some(Whom { node: target, life: None }), Event::Of(parcel));
+        }
+    }
+
+    fn take_over(&mut self, node: usize, received: &Received) {
+        let there = &mut self.nodes[node];
+        let (Some(life), shard) = (&mut there.life, ShardId(received.key.shard)) else { return };
+        debug_assert_eq!(received.key.database, DATABASE);
+        match life.learn_births(there.clock.reading(), received) {
             Ok(true) => self.perform(node, shard),
             Ok(false) => {}
             Err(why) => return self.unfit(node, "read a copy", why),
         }
         let there = &mut self.nodes[node];
         let Some(life) = &mut there.life else { return }; // It ended at a step.
-        match life.take_over(there.clock.reading(), shard, copy) {
-            Ok(()) => {
+        match life.take_over(there.clock.reading(), received) {
+            Ok(true) => {
                 *self.changed.entry("whole copy").or_default() += 1;
-                self.tell(|| format!("{} goes on from a copy through {}", self.members[node], index.0));
-                self.push(MS, sender, Event::Of(Happening::CopyDone { shard, to: node, index }));
+                let position = received.extent.position;
+                self.tell(|| format!("{} goes on from a copy through {position}", self.members[node]));
             }
-            Err(Unfit::Full) => {} // No room: the sender gives up, and tries again.
+            Ok(false) | Err(Unfit::Full) => {} // It lacks nothing, or has no room: its leader finds out.
             Err(why) => return self.unfit(node, "take a copy", why),
         }
         self.bear_children(node);

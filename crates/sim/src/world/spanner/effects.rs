@@ -1,11 +1,13 @@
 //! What members of groups ask for, and no other recipe's replicas.
 
-use super::{Event, Happening, MS, World, index};
+use super::{Event, Happening, MS, World};
 use crate::Defect;
+use crate::journal;
 use crate::life::Install;
 use crate::spanner::Spanner;
 use meridian_machine::{Role, ShardId};
 use meridian_mvcc::StoreError;
+use meridian_store::courier::Order;
 use meridian_systems::spanner::{Effect, Message, Serve};
 use meridian_txn::locking::{Heard, Reply};
 use rand::Rng;
@@ -72,9 +74,9 @@ impl World<Spanner> {
                     life.desk.set_leader(shard, leader);
                 }
             }
-            Effect::SendSnapshot { to, index: wanted, witness } => {
-                let to = index(to);
-                self.push(MS, whom, Event::Of(Happening::CopyOut { shard, to, index: wanted, witness, tries: 0 }));
+            Effect::SendSnapshot { to, index, witness, term } => {
+                let order = Order { key: journal::key(shard), to, index: index.0, term: term.0, witness };
+                self.push(MS, whom, Event::Of(Happening::Copy(order)));
             }
             Effect::Members(_) => {}
             Effect::Removed { index } => self.push(0, whom, Event::Of(Happening::Removed { shard, index })),

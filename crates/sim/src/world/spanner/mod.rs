@@ -8,16 +8,18 @@ mod moving;
 mod pausing;
 mod splitting;
 
-use super::{Event, HISTORY, MS, S, World, index};
+use super::{Event, HISTORY, MS, S, Whom, World, index};
 use crate::carried::Carried;
 use crate::life::{Member, Unfit};
 use crate::scene::Scene;
 use crate::spanner::Spanner;
 use crate::spanner::desk::{Desk, Key};
-use crate::spanner::life::{self, Copy, Life, Timing};
+use crate::spanner::life::{self, Life, Timing};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
+use meridian_placement::DiskId;
 use meridian_replication::group::{Group, Index, Record};
+use meridian_store::courier::Order;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Effect, Message, Replica, Serve};
 use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
@@ -40,24 +42,17 @@ pub enum Happening {
     Hear(Key, Heard),
     Serve(ShardId, Box<Serve>),
     Late(ShardId),
-    CopyOut {
-        shard: ShardId,
-        to: usize,
-        index: Index,
-        witness: bool,
-        tries: u32,
-    },
-    CopyIn {
-        shard: ShardId,
+    /// A member is to be sent a copy of a shard.
+    Copy(Order),
+    /// A part of one arrives.
+    Parcel {
         from: usize,
-        copy: Option<Copy>,
-        index: Index,
+        /// The sender's.
+        disk: DiskId,
+        bytes: Vec<u8>,
     },
-    CopyDone {
-        shard: ShardId,
-        to: usize,
-        index: Index,
-    },
+    /// A courier looks at what it waits for.
+    Courier,
 }
 
 impl Carried for Spanner {
@@ -146,16 +141,9 @@ impl Carried for Spanner {
                     member.install_late();
                 }
             }
-            Happening::CopyOut { shard, to, index, witness, tries } => {
-                world.copy_out(node, shard, to, (index, witness), tries);
-            }
-            Happening::CopyIn { shard, from, copy, index } => world.copy_in(node, shard, from, copy, index),
-            Happening::CopyDone { shard, to, index } => {
-                let to = world.members[to];
-                world.step(node, shard, |replica, now, out| {
-                    replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
-                });
-            }
+            Happening::Copy(order) => world.send_copy(node, order),
+            Happening::Parcel { from, disk, bytes } => world.hear_parcel(node, from, disk, &bytes),
+            Happening::Courier => world.tick_courier(node),
         }
     }
 

@@ -1,0 +1,696 @@
+//! Copies of whole shards between nodes, for members that are too far behind for the log.
+//!
+//! ```text
+//!   sender                                receiver
+//!   Offer(number, extent) ──────────────▶ begins a copy beside the one in use
+//!         ◀────────────── Request(next 0) everything before page 0 is here: a window of pages may come
+//!   Page 0, 1, 2, 3 ────────────────────▶ adds them in their order, however they arrive
+//!         ◀────────────── Request(next 2)
+//!   Page 4, 5 …           last ─────────▶ durable; its machine goes on from it
+//!         ◀────────────── Done            the log goes on from there
+//! ```
+//!
+//! [`Courier`] is a value: it is told the time, and leaves what is to be sent and done in [`Courier::drain`].
+//! Host and simulator drive the same one.
+//!
+//! **Memory.** A receiver asks for a window of pages, which all of its copies share, and keeps no more
+//! of those that arrive ahead of their turn. A sender keeps one view of its store for each copy, and
+//! where the pages of a window begin.
+//!
+//! **Loss.** A network may carry pages past one another: one that is ahead of its turn waits for it.
+//! A receiver that has waited for [`Pace::again_ns`] asks again from the page that it lacks; a sender offers again while it is not answered. After
+//! [`Pace::patience_ns`] without a word each side gives up, and the sender's group begins anew.
+//! A restart on either side ends the copy likewise.
+//!
+//! **A changed leader.** An offer bears its leader's term. A receiver follows the newest leader, and
+//! begins anew with it: the entries behind an older leader's copy may be gone from the new one's log.
+//!
+//! Invariants:
+//! 1. A page is added once, after all pages before it. A copy is durable before it is handed over.
+//! 2. While a received copy waits to be taken over, no other of the same shard is begun.
+
+use crate::space::{Extent, Space, Whole};
+use meridian_log::MachineKey;
+use meridian_machine::{NodeId, sometimes};
+use meridian_mvcc::{Cursor, SpaceId, StoreError, StoredVersion};
+use minicbor::{Decode, Encode};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+/// Messages between the couriers of two nodes.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub enum Parcel {
+    /// A copy of a shard is ready.
+    #[n(0)]
+    Offer {
+        /// The database.
+        #[n(0)]
+        database: u32,
+        /// The shard.
+        #[n(1)]
+        shard: u32,
+        /// The sender's number of the copy.
+        #[n(2)]
+        number: u64,
+        /// How far it goes.
+        #[n(3)]
+        extent: Extent,
+        /// The term of the leader that offers it.
+        #[n(4)]
+        term: u64,
+    },
+    /// Every page before `next` has arrived.
+    #[n(1)]
+    Request {
+        /// Which copy.
+        #[n(0)]
+        number: u64,
+        /// The first page that has not arrived.
+        #[n(1)]
+        next: u64,
+        /// How many pages from that one on may be under way.
+        #[n(2)]
+        window: u64,
+        /// What was sent from that one on is lost.
+        #[n(3)]
+        again: bool,
+    },
+    /// A part of a copy.
+    #[n(2)]
+    Page {
+        /// Which copy.
+        #[n(0)]
+        number: u64,
+        /// Which page, from 0.
+        #[n(1)]
+        page: u64,
+        /// Versions, in key order and newest first within a key.
+        #[n(2)]
+        versions: Vec<StoredVersion>,
+        /// There are no more pages.
+        #[n(3)]
+        last: bool,
+    },
+    /// The receiver has the copy, or more.
+    #[n(3)]
+    Done {
+        /// Which copy.
+        #[n(0)]
+        number: u64,
+    },
+}
+
+/// How a courier paces copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// After so long without an answer, the same is said again. Nanoseconds.
+    pub again_ns: u64,
+    /// After so long without a word, the other side is given up. Nanoseconds.
+    pub patience_ns: u64,
+    /// About how many bytes a page has.
+    pub page_bytes: usize,
+    /// How many pages may be on their way to one receiver.
+    pub window: u64,
+    /// What is moved to the store at once before a copy is made.
+    pub settle_bytes: usize,
+}
+
+/// A copy that a leader wants a member to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// The shard.
+    pub key: MachineKey,
+    /// The member.
+    pub to: NodeId,
+    /// The last entry that the copy must cover.
+    pub index: u64,
+    /// The leader's term.
+    pub term: u64,
+    /// The member keeps no versions.
+    pub witness: bool,
+}
+
+/// What a courier asks of its node.
+#[derive(Debug)]
+pub enum Said {
+    /// Send this to another node's courier.
+    Post(NodeId, Parcel),
+    /// A member has begun to receive a copy through this entry: its leader keeps the log from there on.
+    Began {
+        /// The shard.
+        key: MachineKey,
+        /// The member.
+        to: NodeId,
+        /// The entry.
+        position: u64,
+    },
+    /// A member has everything up to an entry; 0, if the copy was given up.
+    Ended {
+        /// The shard.
+        key: MachineKey,
+        /// The member.
+        to: NodeId,
+        /// The entry.
+        position: u64,
+    },
+    /// A copy has arrived and is durable. Once its machine goes on from it, or does not want it,
+    /// [`Courier::taken`] is to be called.
+    Received(Received),
+    /// A store failed. The copy is tried again, if its node goes on.
+    Failed {
+        /// The shard.
+        key: MachineKey,
+        /// Why.
+        error: StoreError,
+    },
+}
+
+/// A copy that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The shard.
+    pub key: MachineKey,
+    /// The sender.
+    pub from: NodeId,
+    /// The sender's number of it.
+    pub number: u64,
+    /// Where it is in the store.
+    pub copy: SpaceId,
+    /// How far it goes.
+    pub extent: Extent,
+}
+
+/// Finds the versions of this node's member of a shard, if it has one.
+pub type Find<'a> = &'a dyn Fn(MachineKey) -> Option<Arc<Space>>;
+
+struct Sending {
+    order: Order,
+    /// What is sent, once the store goes far enough.
+    pages: Option<Pages>,
+    /// The member has asked for a page.
+    answered: bool,
+    heard_ns: u64,
+    offered_ns: Option<u64>,
+}
+
+/// Where the pages begin that a receiver may lack.
+struct Pages {
+    whole: Whole,
+    /// From the page `first` on. None of a copy that ends before.
+    starts: VecDeque<Cursor>,
+    first: u64,
+    /// The next page to send.
+    next: u64,
+}
+
+struct Receiving {
+    /// The member that it is for: the node's next one of the same shard is another.
+    space: Weak<Space>,
+    from: NodeId,
+    number: u64,
+    term: u64,
+    copy: SpaceId,
+    extent: Extent,
+    /// The first page that has not arrived.
+    next: u64,
+    /// Later pages that have: their versions, and whether there are no more.
+    ahead: BTreeMap<u64, (Vec<StoredVersion>, bool)>,
+    /// All pages are here, and its machine is to go on from it.
+    complete: bool,
+    heard_ns: u64,
+    asked_ns: u64,
+}
+
+/// One node's part in copies of shards.
+pub struct Courier {
+    pace: Pace,
+    sending: BTreeMap<u64, Sending>,
+    receiving: BTreeMap<MachineKey, Receiving>,
+    next: u64,
+    said: Vec<Said>,
+}
+
+impl Courier {
+    /// Of a node in one life. Numbers above `after` are not those of another life: a late answer to
+    /// an earlier life is not heeded.
+    pub fn new(pace: Pace, after: u64) -> Courier {
+        Courier { pace, sending: BTreeMap::new(), receiving: BTreeMap::new(), next: after, said: Vec::new() }
+    }
+
+    /// Whether no copy is under way.
+    pub fn is_idle(&self) -> bool {
+        self.sending.is_empty() && self.receiving.is_empty()
+    }
+
+    /// What is to be done since this was last asked.
+    pub fn drain(&mut self) -> Vec<Said> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Begins to send a copy, in place of an earlier one of the same shard to the same member. True
+    /// if there was one under way: it had become of no use.
+    pub fn send(&mut self, now_ns: u64, order: Order) -> bool {
+        let before = self.sending.len();
+        self.sending.retain(|_, sending| (sending.order.key, sending.order.to) != (order.key, order.to));
+        let replaced = self.sending.len() < before;
+        self.next += 1;
+        let sending = Sending { order, pages: None, answered: false, heard_ns: now_ns, offered_ns: None };
+        self.sending.insert(self.next, sending);
+        replaced
+    }
+
+    /// A received copy is in use, or is not wanted any more.
+    pub fn taken(&mut self, received: &Received) {
+        let Received { key, from, number, .. } = *received;
+        self.receiving.retain(|of, receiving| *of != key || (receiving.from, receiving.number) != (from, number));
+        self.said.push(Said::Post(from, Parcel::Done { number }));
+    }
+
+    /// Offers, offers and asks again, and gives up. Called every so often while it is not idle.
+    pub fn tick(&mut self, now_ns: u64, find: Find<'_>) {
+        let Pace { again_ns, patience_ns, settle_bytes, .. } = self.pace;
+        let since = |then: u64| now_ns.saturating_sub(then);
+        for (number, sending) in &mut self.sending {
+            if sending.offered_ns.is_some_and(|at| since(at) < again_ns) {
+                continue;
+            }
+            let (Order { key, to, index, term, witness }, number) = (sending.order, *number);
+            let Some(space) = find(key) else { continue };
+            if sending.pages.is_none() {
+                match space.settle(settle_bytes).and_then(|_| space.whole(index)) {
+                    Ok(Some(whole)) => {
+                        sending.pages = Some(Pages::of(if witness { whole.bare() } else { whole }));
+                    }
+                    Ok(None) => continue,
+                    Err(error) => {
+                        sending.offered_ns = Some(now_ns);
+                        self.said.push(Said::Failed { key, error });
+                        continue;
+                    }
+                }
+            }
+            let Some(Pages { whole: Whole { extent, .. }, .. }) = sending.pages else { continue };
+            sending.offered_ns = Some(now_ns);
+            let MachineKey { database, shard } = key;
+            self.said.push(Said::Post(to, Parcel::Offer { database, shard, number, extent, term }));
+        }
+        let window = self.window();
+        for receiving in self.receiving.values_mut().filter(|receiving| !receiving.complete) {
+            if since(receiving.asked_ns) >= again_ns {
+                sometimes!("pages of a copy are asked for again");
+                receiving.asked_ns = now_ns;
+                self.said.push(receiving.request(window, true));
+            }
+        }
+        let lives = |key: &MachineKey, receiving: &Receiving| {
+            find(*key).is_some_and(|space| receiving.is_for(&space))
+                && (receiving.complete || since(receiving.heard_ns) < patience_ns)
+        };
+        self.receiving.retain(|key, receiving| lives(key, receiving));
+        let late = |sending: &Sending| since(sending.heard_ns) >= patience_ns;
+        let gone: Vec<u64> = self.sending.iter().filter(|(_, s)| late(s)).map(|(number, _)| *number).collect();
+        gone.into_iter().for_each(|number| self.end(number, 0));
+    }
+
+    /// Takes in what another node's courier says.
+    pub fn hear(&mut self, now_ns: u64, find: Find<'_>, from: NodeId, parcel: Parcel) {
+        match parcel {
+            Parcel::Offer { database, shard, number, extent, term } => {
+                let key = MachineKey { database, shard };
+                if let Err(error) = self.on_offer(now_ns, find, from, (key, number, extent, term)) {
+                    self.said.push(Said::Failed { key, error });
+                }
+            }
+            Parcel::Request { number, next, window, again } => {
+                let Some(sending) = self.sending.get_mut(&number).filter(|sending| sending.order.to == from) else {
+                    return;
+                };
+                let Some(pages) = &mut sending.pages else { return };
+                if !std::mem::replace(&mut sending.answered, true) {
+                    let (Order { key, to, .. }, position) = (sending.order, pages.whole.extent.position);
+                    self.said.push(Said::Began { key, to, position });
+                }
+                (sending.heard_ns, sending.offered_ns) = (now_ns, Some(now_ns));
+                if again && next < pages.first {
+                    // It has restarted, and has nothing of what was sent: another copy is begun.
+                    return self.end(number, 0);
+                }
+                let window = window.min(self.pace.window);
+                let sent = pages.send(number, (next, window, again), self.pace.page_bytes);
+                match sent {
+                    Ok(sent) => self.said.extend(sent.into_iter().map(|page| Said::Post(from, page))),
+                    Err(error) => self.said.push(Said::Failed { key: sending.order.key, error }),
+                }
+            }
+            Parcel::Page { number, page, versions, last } => {
+                self.on_page(now_ns, find, from, (number, page), (versions, last));
+            }
+            Parcel::Done { number } => {
+                let sending = self.sending.get(&number).filter(|sending| sending.order.to == from);
+                if let Some(pages) = sending.and_then(|sending| sending.pages.as_ref()) {
+                    let position = pages.whole.extent.position;
+                    self.end(number, position);
+                }
+            }
+        }
+    }
+
+    /// How many pages each copy that is being received may have on their way.
+    fn window(&self) -> u64 {
+        (self.pace.window / (self.receiving.len() as u64).max(1)).max(1)
+    }
+
+    fn end(&mut self, number: u64, position: u64) {
+        let Some(Sending { order: Order { key, to, .. }, .. }) = self.sending.remove(&number) else { return };
+        self.said.push(Said::Ended { key, to, position });
+    }
+
+    fn on_offer(
+        &mut self,
+        now_ns: u64,
+        find: Find<'_>,
+        from: NodeId,
+        (key, number, extent, term): (MachineKey, u64, Extent, u64),
+    ) -> Result<(), StoreError> {
+        let Some(space) = find(key) else { return Ok(()) };
+        if let Some(known) = self.receiving.get(&key).filter(|known| known.is_for(&space)) {
+            let newer = if known.from == from { number > known.number } else { term > known.term };
+            if known.complete || !newer {
+                return Ok(()); // It is under way, and is asked for again if nothing comes.
+            }
+            sometimes!("a copy is offered anew while another is under way");
+        }
+        if space.extent()?.position >= extent.position {
+            self.said.push(Said::Post(from, Parcel::Done { number }));
+            return Ok(());
+        }
+        let copy = space.begin_copy()?;
+        let (heard_ns, asked_ns, next, complete) = (now_ns, now_ns, 0, false);
+        let space = Arc::downgrade(&space);
+        let ahead = BTreeMap::new();
+        let receiving =
+            Receiving { space, from, number, term, copy, extent, next, ahead, complete, heard_ns, asked_ns };
+        self.receiving.insert(key, receiving);
+        let request = self.receiving[&key].request(self.window(), false);
+        self.said.push(request);
+        Ok(())
+    }
+
+    fn on_page(
+        &mut self,
+        now_ns: u64,
+        find: Find<'_>,
+        from: NodeId,
+        (number, page): (u64, u64),
+        (versions, last): (Vec<StoredVersion>, bool),
+    ) {
+        let window = self.window();
+        let of_copy = |receiving: &Receiving| (receiving.from, receiving.number) == (from, number);
+        let Some((key, receiving)) = self.receiving.iter_mut().find(|(_, receiving)| of_copy(receiving)) else {
+            return;
+        };
+        let key = *key;
+        receiving.heard_ns = now_ns;
+        if receiving.complete || page < receiving.next || page - receiving.next >= self.pace.window {
+            return; // Twice, or never asked for.
+        }
+        receiving.ahead.insert(page, (versions, last));
+        if page > receiving.next {
+            sometimes!("a page of a copy arrives ahead of its turn");
+            return;
+        }
+        let Some(space) = find(key).filter(|space| receiving.is_for(space)) else { return };
+        let (copy, extent) = (receiving.copy, receiving.extent);
+        receiving.asked_ns = now_ns;
+        while let Some((versions, last)) = receiving.ahead.remove(&receiving.next) {
+            let kept = space.extend_copy(copy, versions);
+            if let Err(error) = kept.and_then(|()| if last { space.end_copy(copy, extent) } else { Ok(()) }) {
+                return self.said.push(Said::Failed { key, error }); // It is asked for again.
+            }
+            receiving.next += 1;
+            receiving.complete = last;
+        }
+        self.said.push(if receiving.complete {
+            Said::Received(Received { key, from, number, copy, extent })
+        } else {
+            receiving.request(window, false)
+        });
+    }
+}
+
+impl Receiving {
+    fn is_for(&self, space: &Arc<Space>) -> bool {
+        std::ptr::eq(self.space.as_ptr(), Arc::as_ptr(space))
+    }
+
+    fn request(&self, window: u64, again: bool) -> Said {
+        Said::Post(self.from, Parcel::Request { number: self.number, next: self.next, window, again })
+    }
+}
+
+impl Pages {
+    fn of(whole: Whole) -> Pages {
+        Pages { whole, starts: [Cursor::default()].into(), first: 0, next: 0 }
+    }
+
+    /// The pages that a receiver lacks which has everything before `wanted`, and is not being sent
+    /// already; those, too, if they are lost.
+    fn send(
+        &mut self,
+        number: u64,
+        (wanted, window, again): (u64, u64, bool),
+        page_bytes: usize,
+    ) -> Result<Vec<Parcel>, StoreError> {
+        let Some(passed) = wanted.checked_sub(self.first).and_then(|passed| usize::try_from(passed).ok()) else {
+            return Ok(Vec::new()); // An older request comes late.
+        };
+        if passed >= self.starts.len() {
+            return Ok(Vec::new()); // That page was never announced.
+        }
+        self.starts.drain(..passed);
+        self.first = wanted;
+        self.next = if again { wanted } else { self.next.max(wanted) };
+        let mut sent = Vec::new();
+        while self.next < wanted.saturating_add(window) {
+            let place = (self.next - self.first) as usize;
+            let Some(from) = self.starts.get(place) else { break };
+            let (versions, rest) = self.whole.page(from, page_bytes)?;
+            let last = rest.is_none();
+            if let Some(rest) = rest.filter(|_| place + 1 == self.starts.len()) {
+                self.starts.push_back(rest);
+            }
+            sent.push(Parcel::Page { number, page: self.next, versions, last });
+            self.next += 1;
+        }
+        Ok(sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+    use meridian_clock::Timestamp;
+    use meridian_mvcc::{Key, Store, Value, Write};
+
+    const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
+    const PACE: Pace = Pace { again_ns: 10, patience_ns: 100, page_bytes: 64, window: 4, settle_bytes: 1 << 20 };
+    const KEYS: u64 = 40;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp { nanos, logical: 0, issuer: 1 }
+    }
+
+    fn put(space: &Space, number: u64) {
+        let key = Key::from(format!("k{:03}", number % KEYS).as_str());
+        space.install(at(number), &[Write { key, value: Some(Value::from("a value of some bytes")) }], number, 1);
+    }
+
+    struct Node {
+        courier: Courier,
+        space: Arc<Space>,
+        log: Vec<String>,
+        received: u64,
+    }
+
+    impl Node {
+        fn new(entries: u64) -> Node {
+            let store = Arc::new(MemoryStore::new()) as Arc<dyn Store>;
+            let space = Arc::new(Space::open(KEY.database, KEY.shard, store).unwrap());
+            (1..=entries).for_each(|number| put(&space, number));
+            space.settle(usize::MAX).unwrap();
+            Node { courier: Courier::new(PACE, 0), space, log: Vec::new(), received: 0 }
+        }
+
+        fn with(&mut self, act: impl FnOnce(&mut Courier, Find<'_>)) -> Vec<(NodeId, Parcel)> {
+            let space = Arc::clone(&self.space);
+            act(&mut self.courier, &|key| (key == KEY).then(|| Arc::clone(&space)));
+            let mut posts = Vec::new();
+            loop {
+                let said = self.courier.drain();
+                if said.is_empty() {
+                    return posts;
+                }
+                for said in said {
+                    match said {
+                        Said::Post(to, parcel) => posts.push((to, parcel)),
+                        Said::Began { position, .. } => self.log.push(format!("began {position}")),
+                        Said::Ended { position, .. } => self.log.push(format!("ended {position}")),
+                        Said::Failed { error, .. } => self.log.push(error.to_string()),
+                        Said::Received(received) => {
+                            self.received += 1;
+                            self.space.use_copy(received.copy, received.extent).unwrap();
+                            self.courier.taken(&received);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    const SENDER: NodeId = NodeId(1);
+    const RECEIVER: NodeId = NodeId(2);
+
+    fn order(term: u64) -> Order {
+        Order { key: KEY, to: RECEIVER, index: 1, term, witness: false }
+    }
+
+    /// Carries parcels between the two until nothing is on its way; `keeps` says which arrive.
+    fn carry(
+        nodes: &mut [Node; 2],
+        now_ns: u64,
+        mut wire: VecDeque<(NodeId, Parcel)>,
+        mut keeps: impl FnMut(&Parcel) -> bool,
+    ) {
+        while let Some((to, parcel)) = wire.pop_front() {
+            if keeps(&parcel) {
+                let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
+                wire.extend(nodes[place].with(|courier, find| courier.hear(now_ns, find, from, parcel)));
+            }
+        }
+    }
+
+    fn tick(nodes: &mut [Node; 2], now_ns: u64) -> VecDeque<(NodeId, Parcel)> {
+        nodes.iter_mut().flat_map(|node| node.with(|courier, find| courier.tick(now_ns, find))).collect()
+    }
+
+    fn same(a: &Space, b: &Space) {
+        for number in 0..KEYS {
+            let key = Key::from(format!("k{number:03}").as_str());
+            for moment in [50, 90, 120, 200] {
+                assert_eq!(a.get(&key, at(moment)), b.get(&key, at(moment)), "{key:?} at {moment}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_arrives_whole_whatever_is_lost_or_comes_twice() {
+        for lost in 0..7 {
+            let mut nodes = [Node::new(120), Node::new(3)];
+            nodes[0].courier.send(0, order(1));
+            let (mut now, mut count) = (0, 0u64);
+            while nodes[0].log.last().is_none_or(|line| line != "ended 120") {
+                now += 5;
+                assert!(now < 5_000, "{lost}: {:?}", nodes[0].log);
+                let mut wire = tick(&mut nodes, now);
+                // Each page twice, in the other order.
+                wire.extend(wire.clone().into_iter().rev());
+                carry(&mut nodes, now, wire, |_| {
+                    count = count.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(lost + 1);
+                    (count >> 33) % 10 >= lost
+                });
+            }
+            assert_eq!((nodes[0].log.join(", "), nodes[1].received), ("began 120, ended 120".to_owned(), 1));
+            assert!(nodes.iter().all(|node| node.courier.is_idle()));
+            same(&nodes[0].space, &nodes[1].space);
+        }
+    }
+
+    #[test]
+    fn no_more_pages_are_on_their_way_than_a_window() {
+        let mut nodes = [Node::new(120), Node::new(0)];
+        nodes[0].courier.send(0, order(1));
+        let (mut wire, mut most) = (tick(&mut nodes, 1), 0);
+        while let Some((to, parcel)) = wire.pop_front() {
+            let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
+            wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
+            most = most.max(wire.iter().filter(|(_, parcel)| matches!(parcel, Parcel::Page { .. })).count());
+        }
+        assert_eq!((most, nodes[1].received), (4, 1));
+    }
+
+    #[test]
+    fn a_newer_leader_takes_over_and_an_older_one_does_not() {
+        let mut nodes = [Node::new(120), Node::new(0)];
+        let offer = |number, term, position| Parcel::Offer {
+            database: KEY.database,
+            shard: KEY.shard,
+            number,
+            extent: Extent { position, ..Extent::default() },
+            term,
+        };
+        let mut hears = |from, parcel| nodes[1].with(|courier, find| courier.hear(1, find, from, parcel));
+        let asks = |of: u32, number| vec![(NodeId(of), Parcel::Request { number, next: 0, window: 4, again: false })];
+        assert_eq!(hears(NodeId(1), offer(7, 2, 50)), asks(1, 7));
+        assert_eq!(hears(NodeId(1), offer(7, 2, 50)), [], "it is under way");
+        assert_eq!(hears(NodeId(3), offer(9, 1, 60)), [], "an older leader");
+        assert_eq!(hears(NodeId(3), offer(9, 3, 60)), asks(3, 9));
+        assert_eq!(hears(NodeId(1), offer(8, 2, 90)), []);
+        assert_eq!(hears(NodeId(3), offer(10, 3, 70)), asks(3, 10), "its leader begins anew");
+        let page = Parcel::Page { number: 7, page: 0, versions: Vec::new(), last: true };
+        assert_eq!(hears(NodeId(1), page), [], "a page of a copy that was replaced");
+    }
+
+    #[test]
+    fn who_hears_nothing_gives_up() {
+        let mut nodes = [Node::new(120), Node::new(0)];
+        nodes[0].courier.send(0, order(1));
+        let wire = tick(&mut nodes, 1);
+        carry(&mut nodes, 1, wire, |parcel| !matches!(parcel, Parcel::Page { page: 3.., .. }));
+        assert_eq!(nodes[1].received, 0);
+        for now in [50, 101, 102] {
+            tick(&mut nodes, now);
+        }
+        assert!(nodes.iter().all(|node| node.courier.is_idle()));
+        assert_eq!(nodes[0].log.join(", "), "began 120, ended 0");
+        // The next attempt is another copy, and arrives.
+        nodes[0].courier.send(200, order(1));
+        let wire = tick(&mut nodes, 200);
+        carry(&mut nodes, 200, wire, |_| true);
+        assert_eq!(nodes[1].received, 1);
+        same(&nodes[0].space, &nodes[1].space);
+    }
+
+    #[test]
+    fn pages_that_pass_one_another_are_not_asked_for_again() {
+        let mut nodes = [Node::new(120), Node::new(0)];
+        nodes[0].courier.send(0, order(1));
+        let mut wire = tick(&mut nodes, 1);
+        // The newest of what is on its way arrives first; no time passes, so nothing is asked for again.
+        while let Some((to, parcel)) = wire.pop_back() {
+            let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
+            wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
+            assert!(nodes[1].courier.receiving.values().all(|receiving| receiving.ahead.len() < 4));
+        }
+        assert_eq!((nodes[0].log.join(", "), nodes[1].received), ("began 120, ended 120".to_owned(), 1));
+        same(&nodes[0].space, &nodes[1].space);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_sent() {
+        let whole = Node::new(120).space.whole(1).unwrap().unwrap();
+        let mut pages = Pages::of(whole);
+        let mut numbers = |wanted, window, again| -> Vec<u64> {
+            let sent = pages.send(1, (wanted, window, again), 64).unwrap();
+            sent.iter().map(|page| if let Parcel::Page { page, .. } = page { *page } else { u64::MAX }).collect()
+        };
+        assert_eq!(numbers(0, 3, false), [0, 1, 2]);
+        assert_eq!(numbers(0, 3, false), [0; 0], "they are on their way");
+        assert_eq!(numbers(1, 3, false), [3]);
+        assert_eq!(numbers(1, 3, true), [1, 2, 3], "they are lost");
+        assert_eq!(numbers(0, 3, true), [0; 0], "an older request");
+        assert_eq!(numbers(9, 3, false), [0; 0], "a page that was never announced");
+        assert_eq!(numbers(4, 0, false), [0; 0]);
+        assert_eq!(numbers(4, u64::MAX, false).first(), Some(&4));
+    }
+}
