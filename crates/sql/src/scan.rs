@@ -68,72 +68,70 @@ impl Cursor {
         let mut found = Vec::new();
         while found.is_empty() {
             let Some(target) = self.targets.pop_front() else { break };
-            match target {
+            let entries = match target {
                 Target::Point(key) => {
-                    if let Some((value, at)) = get(txn, &key, lock, shows).await? {
-                        self.take(txn, table, wanted, lock, (key, &value, at), &mut found).await?;
-                    }
                     // Many points make one chunk.
-                    while found.len() < limit_rows
+                    let mut keys = vec![key];
+                    while keys.len() < limit_rows
                         && let Some(Target::Point(_)) = self.targets.front()
                         && let Some(Target::Point(key)) = self.targets.pop_front()
                     {
-                        if let Some((value, at)) = get(txn, &key, lock, shows).await? {
-                            self.take(txn, table, wanted, lock, (key, &value, at), &mut found).await?;
-                        }
+                        keys.push(key);
                     }
+                    let there = get_many(txn, &keys, lock, shows).await?;
+                    let entry = |(key, there): (Key, Option<_>)| there.map(|(value, at)| (key, value, at));
+                    keys.into_iter().zip(there).filter_map(entry).collect()
                 }
                 Target::Range(range) => {
                     let chunk = txn.scan(&range, lock, self.reverse, limit_rows).await?;
                     if let Some(rest) = chunk.rest {
                         self.targets.push_front(Target::Range(rest));
                     }
-                    found.reserve(chunk.rows.len());
                     let mut committed = chunk.at.into_iter();
-                    for (key, value) in chunk.rows {
-                        let at = committed.next().flatten();
-                        self.take(txn, table, wanted, lock, (key, &value, at), &mut found).await?;
-                    }
+                    let entry = |(key, value)| (key, value, committed.next().flatten());
+                    chunk.rows.into_iter().map(entry).collect()
                 }
+            };
+            let entries = match self.index {
+                None => entries,
+                Some(_) => rows_of(txn, table, lock, shows, entries).await?,
+            };
+            found.reserve(entries.len());
+            for (key, value, at) in entries {
+                let mut row = row::decode(table, &key[kv::PREFIX.min(key.len())..], &value, wanted)?;
+                if shows {
+                    row.push(at.map_or(Datum::Null, datetime::committed));
+                }
+                found.push(Found { key, row });
             }
         }
         Ok(found)
     }
+}
 
-    /// Turns an entry into a row, through the primary key when it is an index's.
-    async fn take(
-        &self,
-        txn: &mut dyn Transaction,
-        table: &Table,
-        wanted: &[bool],
-        lock: Lock,
-        (key, value, at): (Key, &[u8], Option<Timestamp>),
-        found: &mut Vec<Found>,
-    ) -> Result<(), SqlError> {
-        let shows = shows_versions(table, wanted);
-        let (key, at, behind) = match self.index {
-            None => (key, at, None),
-            Some(_) => {
-                let mut bytes = kv::storage_prefix(table.storage);
-                bytes.extend(value);
-                let key = kv::to_key(bytes);
-                let Some((value, at)) = get(txn, &key, lock, shows).await? else {
-                    return Err(SqlError::corrupted(format!(
-                        "an index of \"{}\" names a row that is not there",
-                        table.name
-                    )));
-                };
-                (key, at, Some(value))
-            }
-        };
-        let value = behind.as_deref().unwrap_or(value);
-        let mut row = row::decode(table, &key[kv::PREFIX.min(key.len())..], value, wanted)?;
-        if shows {
-            row.push(at.map_or(Datum::Null, datetime::committed));
-        }
-        found.push(Found { key, row });
-        Ok(())
-    }
+/// A key, its value, and when that was committed, if it is to be shown.
+type Entry = (Key, Value, Option<Timestamp>);
+
+/// The rows that entries of an index name.
+async fn rows_of(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    lock: Lock,
+    shows: bool,
+    entries: Vec<Entry>,
+) -> Result<Vec<Entry>, SqlError> {
+    let key = |entry: &Entry| {
+        let mut bytes = kv::storage_prefix(table.storage);
+        bytes.extend(&*entry.1);
+        kv::to_key(bytes)
+    };
+    let keys: Vec<Key> = entries.iter().map(key).collect();
+    let found = get_many(txn, &keys, lock, shows).await?;
+    let row = |(key, there): (Key, Option<_>)| match there {
+        Some((value, at)) => Ok((key, value, at)),
+        None => Err(SqlError::corrupted(format!("an index of \"{}\" names a row that is not there", table.name))),
+    };
+    keys.into_iter().zip(found).map(row).collect()
 }
 
 /// Whether rows are to tell, behind their columns, when they were committed.
@@ -141,19 +139,24 @@ fn shows_versions(table: &Table, wanted: &[bool]) -> bool {
     wanted.get(table.columns.len()) == Some(&true)
 }
 
-/// A key's value, and when it was committed if that is to be shown.
-async fn get(
+/// The values of keys, and when they were committed if that is to be shown.
+async fn get_many(
     txn: &mut dyn Transaction,
-    key: &Key,
+    keys: &[Key],
     lock: Lock,
     shows: bool,
-) -> Result<Option<(Value, Option<Timestamp>)>, SqlError> {
+) -> Result<Vec<Option<(Value, Option<Timestamp>)>>, SqlError> {
     if !shows {
-        return Ok(txn.get(key, lock).await?.map(|value| (value, None)));
+        let found = txn.get_many(keys, lock).await?;
+        return Ok(found.into_iter().map(|value| value.map(|value| (value, None))).collect());
     }
-    let chunk = txn.scan(&KeyRange::point(key.clone()), lock, false, 1).await?;
-    let at = chunk.at.into_iter().next().flatten();
-    Ok(chunk.rows.into_iter().next().map(|(_, value)| (value, at)))
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        let chunk = txn.scan(&KeyRange::point(key.clone()), lock, false, 1).await?;
+        let at = chunk.at.into_iter().next().flatten();
+        found.push(chunk.rows.into_iter().next().map(|(_, value)| (value, at)));
+    }
+    Ok(found)
 }
 
 /// A column compared with constants, for an analytical engine's scan. The constants order as the column's values do.

@@ -254,6 +254,19 @@ pub trait Transaction: Send {
     fn read_at(&self) -> Option<Timestamp>;
     /// Reads one key, own writes first.
     fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>>;
+    /// Reads several keys, own writes first, in the order of `keys`. Takes their locks in that order, too.
+    ///
+    /// A protocol that can ask for all of them at once overrides this, so that their number does not multiply the
+    /// distance to the replica that answers.
+    fn get_many<'a>(&'a mut self, keys: &'a [Key], lock: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.push(self.get(key, lock).await?);
+            }
+            Ok(found)
+        })
+    }
     /// Reads a chunk of a range in key order, or in reverse: at most `limit_rows` rows, and about a megabyte.
     fn scan<'a>(
         &'a mut self,

@@ -23,7 +23,7 @@ use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows, Savepoint,
     SchemaHistory, SchemaVersion, Timings, Transaction,
 };
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Health, NodeId, ShardId, sometimes};
@@ -40,6 +40,8 @@ pub const ONE_TRY_NS: u64 = 1_000_000_000;
 /// A node that is connected but did not answer so many times is taken for one that does not lead.
 pub(super) const TRIES: u32 = 3;
 pub(super) const PAUSE_NS: u64 = 20_000_000;
+/// So many keys of a snapshot are asked for at once.
+const ASKED_TOGETHER: usize = 64;
 /// So many characters of a session's name are told to others, as in PostgreSQL.
 const LONGEST_NAME: usize = 63;
 
@@ -412,6 +414,57 @@ impl<S: Site> Session<S> {
         Timestamp { nanos: latest, ..Timestamp::ZERO }
     }
 
+    /// Asks for keys of a snapshot whose timestamp is chosen, all at once. `None` for a key that has no answer yet: it is
+    /// in this node's store, or its shard moved, or its leader did not answer.
+    async fn read_ahead(&mut self, keys: &[Key]) -> Vec<Option<Option<Value>>> {
+        let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite && keys.len() > 1) else {
+            return vec![None; keys.len()];
+        };
+        let site = Arc::clone(&self.site);
+        let (now, began_ns) = (self.boot_ns(), self.timings.as_ref().map(|timings| timings.elapsed_ns()));
+        let mut questions = Vec::with_capacity(keys.len());
+        for key in keys {
+            let shard = site.route(key).0;
+            let seat = Seat { shard, node: site.leader(shard) };
+            let here = self.look_here(shard, at) || self.alone.is_some_and(|alone| alone != shard);
+            questions.push((!here && site.reaches(seat.node)).then(|| {
+                let (range, scope) = (KeyRange::point(key.clone()), self.alone.map(|_| self.scope.clone()));
+                let (at, versions) = (Some(at), false);
+                let ask = Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions, scope };
+                (seat, self.request(None, ask))
+            }));
+        }
+        let ask = |question: Option<(Seat, Request)>| {
+            let site = &*site;
+            async move {
+                let (seat, request) = question?;
+                let Ask::Snapshot { range, .. } = request.ask.clone() else { return None };
+                match site.ask(seat, request, now + ONE_TRY_NS).await? {
+                    Heard::Reply(Reply::Rows { rows, .. }) => Some(rows.into_iter().next().map(|(_, value)| value)),
+                    Heard::Read { at, deadline, .. } => {
+                        let chunk = site.scan(seat.shard, &range, at, false, 1).ok()?;
+                        let leads = deadline.is_none_or(|deadline| site.now().interval.latest < deadline);
+                        leads.then(|| chunk.rows.into_iter().next().map(|(_, value)| value))
+                    }
+                    _ => None,
+                }
+            }
+        };
+        let found = join_all(questions.into_iter().map(ask)).await;
+        let answered = found.iter().flatten().count();
+        if answered > 0 {
+            sometimes!("keys of a snapshot are asked for together");
+            self.answered = true;
+        }
+        if let (Some(timings), Some(began_ns)) = (&self.timings, began_ns) {
+            timings.note(|times| {
+                times.reads += u64::try_from(answered).unwrap_or(u64::MAX);
+                times.reading_ns += timings.elapsed_ns() - began_ns;
+            });
+        }
+        found
+    }
+
     /// Reads a chunk at the leader, under a lock or at a snapshot.
     async fn read_chunk(
         &mut self,
@@ -736,6 +789,24 @@ impl<S: Site> Transaction for Session<S> {
                 return Ok(own.clone());
             }
             Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn get_many<'a>(&'a mut self, keys: &'a [Key], lock: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            while found.len() < keys.len() {
+                // The first read of a snapshot chooses its timestamp.
+                let most = if self.read_at.is_none() { 1 } else { ASKED_TOGETHER };
+                let keys = &keys[found.len()..keys.len().min(found.len() + most)];
+                for (key, known) in keys.iter().zip(self.read_ahead(keys).await) {
+                    found.push(match known {
+                        Some(value) => value,
+                        None => self.get(key, lock).await?,
+                    });
+                }
+            }
+            Ok(found)
         })
     }
 

@@ -177,7 +177,11 @@ impl<S: Site> Session<S> {
         let Some(found) = self.site.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await else {
             return Err(unavailable(&*self.site, shard));
         };
-        let found = found?;
+        Ok(self.saw(shard, part, reverse, found?))
+    }
+
+    /// Notes what was found, so that it is validated.
+    fn saw(&mut self, shard: ShardId, part: &KeyRange, reverse: bool, found: Found) -> Chunk {
         let looked = covered(part, found.chunk.rest.as_ref(), reverse);
         if !looked.is_empty() {
             let seen = seen(looked, &found);
@@ -186,7 +190,22 @@ impl<S: Site> Session<S> {
                 known.push(seen);
             }
         }
-        Ok(found.chunk)
+        found.chunk
+    }
+
+    /// Reads points of one shard at once.
+    async fn read_points(&mut self, shard: ShardId, keys: &[Key]) -> Result<Vec<Option<Value>>, Failure> {
+        self.check_schemas(shard).await?;
+        let until = self.boot_ns() + PATIENCE_NS;
+        let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
+        let asked = points.iter().map(|point| self.site.read(shard, point, (false, 1), self.fresh, until));
+        let found = join_all(asked).await;
+        let mut values = Vec::with_capacity(keys.len());
+        for (point, found) in points.iter().zip(found) {
+            let found = found.unwrap_or_else(|| Err(unavailable(&*self.site, shard)))?;
+            values.push(self.saw(shard, point, false, found).rows.into_iter().next().map(|(_, value)| value));
+        }
+        Ok(values)
     }
 
     /// Reads which versions of schemas hold in a shard of those that the transaction was planned for, once: as everything that it reads, that is validated.
@@ -370,6 +389,20 @@ impl<S: Site> Transaction for Session<S> {
             }
             let found = self.read(&KeyRange::point(key.clone()), false, 1).await?;
             Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn get_many<'a>(&'a mut self, keys: &'a [Key], _: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let foreign: Vec<Key> = keys.iter().filter(|key| self.writes.get(key).is_none()).cloned().collect();
+            let site = Arc::clone(&self.site);
+            let mut there = Vec::with_capacity(foreign.len());
+            for (shard, keys) in super::site::by_shard(&*site, &foreign) {
+                there.extend(self.read_points(shard, keys).await?);
+            }
+            let mut there = there.into_iter();
+            let value = |key| self.writes.get(key).cloned().unwrap_or_else(|| there.next().flatten());
+            Ok(keys.iter().map(value).collect())
         })
     }
 

@@ -33,6 +33,9 @@ pub struct Common {
     pub by_all: bool,
 }
 
+/// So many keys of a shard are asked for at once.
+const ASKED_TOGETHER: usize = 64;
+
 /// A node, as the coordinators on it see it.
 pub trait Site: Send + Sync + 'static {
     /// The time now.
@@ -89,4 +92,10 @@ pub trait Site: Send + Sync + 'static {
     fn tell(&self, shard: ShardId, end: End);
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// Keys in parts that are asked for at once: each of one shard, and not too large.
+pub(super) fn by_shard<'a, S: Site>(site: &S, keys: &'a [Key]) -> impl Iterator<Item = (ShardId, &'a [Key])> {
+    let parts = keys.chunk_by(|one, other| site.route(one).0 == site.route(other).0);
+    parts.flat_map(|part| part.chunks(ASKED_TOGETHER)).map(|part| (site.route(&part[0]).0, part))
 }

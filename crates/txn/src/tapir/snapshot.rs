@@ -37,6 +37,33 @@ impl<S: Site> Snapshot<S> {
         looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.site, shard)))
     }
 
+    /// Reads points of one shard at once.
+    async fn read_points(&mut self, shard: ShardId, keys: &[Key]) -> Result<Vec<Option<Value>>, Failure> {
+        let rows = self.planned.unchecked(shard).into_iter();
+        let rows: Vec<(u32, Key)> = rows.map(|table| (table, local::schema(shard.0, table))).collect();
+        let points = rows.iter().map(|(_, key)| key).chain(keys).cloned();
+        let points: Vec<KeyRange> = points.map(KeyRange::point).collect();
+        let found = join_all(points.iter().map(|point| self.look(shard, point, (false, 1)))).await;
+        let found = found.into_iter().collect::<Result<Vec<Looked>, Failure>>()?;
+        let newest = found.iter().map(|looked| looked.newest).max();
+        let mut values = found.into_iter().map(|looked| looked.chunk.rows.into_iter().next().map(|(_, value)| value));
+        for ((table, _), value) in rows.iter().zip(values.by_ref()) {
+            self.planned.check(shard, *table, value.as_ref())?;
+        }
+        let values = values.collect();
+        self.has_passed(shard, newest.unwrap_or_default()).await?;
+        Ok(values)
+    }
+
+    /// Waits until the newest version that was read has surely passed.
+    async fn has_passed(&self, shard: ShardId, newest: Timestamp) -> Result<(), Failure> {
+        let waits = self.guarantee == Guarantee::StrictlySerializable;
+        if waits && !super::time::passes(&*self.site, newest).await {
+            return Err(super::coordinator::unavailable(&*self.site, shard));
+        }
+        Ok(())
+    }
+
     async fn read(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
         let (shard, bounds) =
             if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
@@ -52,10 +79,7 @@ impl<S: Site> Snapshot<S> {
             self.planned.check(shard, table, found?.chunk.rows.first().map(|(_, value)| value))?;
         }
         let looked = looked?;
-        let waits = self.guarantee == Guarantee::StrictlySerializable;
-        if waits && !super::time::passes(&*self.site, looked.newest).await {
-            return Err(super::coordinator::unavailable(&*self.site, shard));
-        }
+        self.has_passed(shard, looked.newest).await?;
         let at = if self.versions { looked.chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
         let rest = rest_of(range, &bounds, looked.chunk.rest, reverse);
         Ok(Rows { rows: looked.chunk.rows, at, rest })
@@ -83,6 +107,17 @@ impl<S: Site> Transaction for Snapshot<S> {
         Box::pin(async move {
             let found = self.read(&KeyRange::point(key.clone()), false, 1).await?;
             Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn get_many<'a>(&'a mut self, keys: &'a [Key], _: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            let site = Arc::clone(&self.site);
+            for (shard, keys) in super::site::by_shard(&*site, keys) {
+                found.extend(self.read_points(shard, keys).await?);
+            }
+            Ok(found)
         })
     }
 

@@ -41,6 +41,13 @@ impl World<Spanner> {
         let read = "SELECT v FROM t WHERE k = 1";
         found.push(("SQL: SELECT of a row, at its leader", world.asks(leader, vec![read, read])));
         found.push(("SQL: SELECT of a row, elsewhere", world.asks(other, vec![read, read])));
+        // An index on another column, so that its entries lie apart from the rows that they name.
+        let many = "INSERT INTO t VALUES (10, 3), (12, 3), (14, 3), (15, 4), (16, 3), (18, 3), (20, 3)";
+        world.asks(leader, vec!["CREATE INDEX ON t (v)", many]);
+        let listed = "SELECT v FROM t WHERE k IN (10, 12, 14, 16, 18, 20)";
+        found.push(("SQL: SELECT of six rows by their keys, elsewhere", world.asks(other, vec![listed, listed])));
+        let indexed = "SELECT k FROM t WHERE v = 3";
+        found.push(("SQL: SELECT of six rows through an index, elsewhere", world.asks(other, vec![indexed, indexed])));
         let schema = "ALTER TABLE t ADD COLUMN w int";
         found.push(("SQL: ALTER TABLE, at the leader of both", world.asks(leader, vec![schema])));
         found
