@@ -472,6 +472,7 @@ impl World<Replica> for MemberHome {
             Message::Group(Said::TakeOver { .. }) => "group: take over",
             Message::Group(Said::Removed { .. }) => "group: removed",
             Message::Group(Said::Quiesce { .. }) => "group: quiesce",
+            Message::Group(Said::Confirm) => "group: confirm",
             Message::Ask(_) => "request",
             Message::Answer(_) => "answer",
             Message::Shown(_) => "shown",

@@ -144,6 +144,7 @@ impl World {
         if !self.moves {
             config.lease_ns = (1 + at as u64 % 3) * 100 * MS; // A voter promises as much as the leader counts on.
         }
+        config.confirm_ns = 2_000 * MS;
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (300, 4, 600);
         (config.pin_log_bytes, config.most_pin_log_bytes) = (1_200, 4_800);
         let (now, seed) = (self.reading(at), self.rng.random());
@@ -424,8 +425,8 @@ impl World {
             5 if self.moves => self.change(),
             5..40 if self.moves || !(self.now / IDLE_NS).is_multiple_of(3) => self.propose(at),
             40..60 if self.rests => {
-                let mut silent = false;
-                self.step(at, |group, out| silent = group.quiesce(out));
+                let (mut silent, now) = (false, self.reading(at));
+                self.step(at, |group, out| silent = group.quiesce(now, out));
                 self.silences += usize::from(silent);
             }
             60..65 if self.rests => self.wake(at),

@@ -112,6 +112,7 @@ fn message(message: &Message) -> String {
         Message::TakeOver { term, heir } => format!("TakeOver term {term}, heir n{}", heir.0),
         Message::Removed { index, .. } => format!("Removed since {index}"),
         Message::Quiesce { term, last, .. } => format!("Quiesce term {term}, log {last}"),
+        Message::Confirm => "Confirm".to_owned(),
     }
 }
 
@@ -307,10 +308,11 @@ impl World {
                 }
             }
             // The timer fires, wherever the clock stands; later ones come with `pass`.
-            ["fire", who, timer @ ("election" | "heartbeat" | "abdicate")] => {
+            ["fire", who, timer @ ("election" | "heartbeat" | "abdicate" | "confirm")] => {
                 let timer = match *timer {
                     "election" => Timer::Election,
                     "heartbeat" => Timer::Heartbeat,
+                    "confirm" => Timer::Confirm,
                     _ => Timer::Abdicate,
                 };
                 let at = node(who)?;
@@ -357,7 +359,7 @@ impl World {
             ["quiesce", who] => {
                 let at = node(who)?;
                 let mut silent = false;
-                self.step(at, |group, _, out| silent = group.quiesce(out))?;
+                self.step(at, |group, now, out| silent = group.quiesce(now, out))?;
                 if !silent {
                     let _ = writeln!(self.said, "{who} goes on speaking");
                 }
@@ -418,7 +420,11 @@ impl World {
                                     format!(", lease until {}", ms(lease.granted_until)),
                                 _ => String::new(),
                             },
-                            if group.is_quiescent() && member.timers.is_empty() { ", waits for nothing" } else { "" }
+                            if group.is_quiescent() && member.timers.keys().all(|timer| *timer == Timer::Confirm) {
+                                ", waits for nothing"
+                            } else {
+                                ""
+                            }
                         ),
                     };
                 }

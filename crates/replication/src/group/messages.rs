@@ -282,6 +282,9 @@ pub enum Message {
         #[n(2)]
         since: Index,
     },
+    /// A silent member asks whether it still is one. Answered by [`Message::Removed`], or not at all.
+    #[n(10)]
+    Confirm,
 }
 
 /// A node's membership from the entry that made it a member until one that removes it. Two stays of one node have nothing in common.

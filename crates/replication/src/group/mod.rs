@@ -69,6 +69,8 @@ pub struct Config {
     pub heartbeat_ns: u64,
     /// How long a silence means that there is no leader; drawn from one to two times this.
     pub election_timeout_ns: u64,
+    /// How often a silent member asks whether it still is one.
+    pub confirm_ns: u64,
     /// The length of a lease: 10 s in the paper.
     pub lease_ns: u64,
     /// The size of one append.
@@ -100,6 +102,7 @@ impl Config {
             shard,
             heartbeat_ns: 100_000_000,
             election_timeout_ns: 600_000_000,
+            confirm_ns: 300_000_000_000,
             lease_ns: 2_000_000_000,
             max_append_bytes: 1 << 20,
             max_inflight: 64,
@@ -202,6 +205,8 @@ pub enum Timer {
     Heartbeat,
     /// The leader gives up as soon as `s_max` has passed.
     Abdicate,
+    /// A silent member's turn to ask whether it still is one.
+    Confirm,
 }
 
 /// What the owner is told.
@@ -674,6 +679,9 @@ impl Machine for Group {
             let landmarks = if broken(Rule::SplitSkipped) { &[] } else { &landmarks[..] };
             return self.on_removed(*index, landmarks, out);
         }
+        if matches!(message, Message::Confirm) {
+            return self.tell_removed(from, out);
+        }
         if matches!(message, Message::PreVote { .. }) {
             self.wake(now, out);
             self.tell_removed(from, out);
@@ -688,7 +696,7 @@ impl Machine for Group {
             | Message::Refused { term, .. }
             | Message::TakeOver { term, .. }
             | Message::Quiesce { term, .. } => *term,
-            Message::Removed { .. } => unreachable!("it was taken care of"),
+            Message::Removed { .. } | Message::Confirm => unreachable!("it was taken care of"),
         };
         if term > self.term {
             if matches!(message, Message::Vote { .. })
@@ -768,11 +776,14 @@ impl Machine for Group {
                     self.campaign(now, false, out);
                 }
             }
-            Message::Quiesce { term, last, since } if term == self.term => self.on_quiesce(from, last, since, out),
+            Message::Quiesce { term, last, since } if term == self.term => {
+                self.on_quiesce(now, from, (last, since), out);
+            }
             Message::Appended { .. }
             | Message::Refused { .. }
             | Message::TakeOver { .. }
             | Message::Quiesce { .. }
+            | Message::Confirm
             | Message::Removed { .. } => {}
         }
     }
@@ -783,6 +794,7 @@ impl Machine for Group {
             Timer::Election => self.campaign(now, false, out),
             Timer::Heartbeat => self.heartbeat(now, out),
             Timer::Abdicate => self.abdicate(now, self.heir, out),
+            Timer::Confirm => self.confirm(now, out),
         }
     }
 

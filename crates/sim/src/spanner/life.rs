@@ -145,6 +145,7 @@ impl Life {
         }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
+        config.confirm_ns = 10_000 * MS;
         config.lease_ns = birth.timing.lease_ns;
         config.keep_log_bytes = 2 << 10;
         (config.pin_log_bytes, config.most_pin_log_bytes) = (4 << 10, 16 << 10);

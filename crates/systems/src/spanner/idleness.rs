@@ -78,7 +78,7 @@ impl Replica {
             return; // Whoever serves next looks again.
         }
         let unasked = now.boot_ns >= self.idleness.asked_ns + self.idleness.quiesce_ns;
-        if unasked && self.is_at_rest() && self.with_group(now, out, |group, out| group.quiesce(out)) {
+        if unasked && self.is_at_rest() && self.with_group(now, out, |group, out| group.quiesce(now, out)) {
             sometimes!("a shard that nobody asks falls silent");
             step!("leader: falls silent");
         } else if now.interval.earliest >= self.shown.nanos.saturating_add(self.idleness.min_next_ns) {
