@@ -176,12 +176,7 @@ impl Site for Local {
     }
 
     fn readable(&self, shard: ShardId) -> Readable {
-        let look = |member: &MemberShard| {
-            // Before the slot is loaded: a step that is under way may have drawn a timestamp that the slot does not show yet.
-            let idle = member.is_idle();
-            let slot = member.world().readable();
-            Readable { quiet: slot.quiet && idle, ..slot }
-        };
+        let look = |member: &MemberShard| member.world().slot().load_unless_busy(|| member.is_idle());
         self.0.with_member(shard, look).unwrap_or_default()
     }
 

@@ -7,9 +7,9 @@
 //!                               └──▶ space: Recent ──▶ store (settler, checkpoints)
 //! ```
 //!
-//! Whoever delivers to an idle machine steps it on his own thread ([`mailbox`], [`resident`]); timers wake it from one thread
-//! ([`timers`]); nodes speak in frames ([`peers`]),
-//! and believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
+//! A thread that delivers to an idle machine steps it ([`mailbox`], [`resident`]); sessions read without a step what the
+//! last one left ([`slot`]). One thread wakes machines at their times ([`timers`]). Nodes speak in frames ([`peers`]), and
+//! believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
 pub mod desk;
@@ -34,7 +34,9 @@ pub mod resident;
 pub mod rounds;
 mod sessions;
 pub mod settle;
+pub mod slot;
 pub mod sources;
+pub mod sync;
 pub mod tapir;
 pub mod timers;
 pub mod transfer;

@@ -13,9 +13,8 @@
 //!
 //! A stepper who has done his share hands the machine to a helper (see [`Step::over`]) rather than stepping for others for ever.
 
-use parking_lot::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering, fence};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// The inputs that wait for one machine.
 #[derive(Debug)]
@@ -100,55 +99,5 @@ impl<T> Mailbox<T> {
     /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-    #[test]
-    fn an_input_during_a_step_is_left_to_the_stepper() {
-        let mailbox = Mailbox::default();
-        let step = mailbox.post(1).expect("idle");
-        assert!(mailbox.post(2).is_none());
-        let mut batch = VecDeque::new();
-        let step = mailbox.take(step, &mut batch).expect("two wait");
-        assert_eq!(batch, [1, 2]);
-        assert!(mailbox.post(3).is_none());
-        batch.clear();
-        let step = mailbox.take(step, &mut batch).expect("one waits");
-        assert_eq!(batch, [3]);
-        batch.clear();
-        assert!(mailbox.take(step, &mut batch).is_none());
-        assert!(mailbox.post(4).is_some());
-    }
-
-    #[test]
-    fn every_input_is_stepped_once_in_its_senders_order_by_one_thread_at_a_time() {
-        let mailbox = Mailbox::default();
-        let busy = AtomicBool::new(false);
-        let newest: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
-        std::thread::scope(|scope| {
-            for sender in 0..4usize {
-                let (mailbox, busy, newest) = (&mailbox, &busy, &newest);
-                scope.spawn(move || {
-                    for number in 1..=20_000u64 {
-                        let Some(mut step) = mailbox.post((sender, number)) else { continue };
-                        let mut batch = VecDeque::new();
-                        while let Some(next) = mailbox.take(step, &mut batch) {
-                            assert!(!busy.swap(true, Ordering::AcqRel));
-                            for (sender, number) in batch.drain(..) {
-                                assert_eq!(newest[sender].swap(number, Ordering::Relaxed), number - 1);
-                            }
-                            busy.store(false, Ordering::Release);
-                            step = next;
-                        }
-                    }
-                });
-            }
-        });
-        assert!(newest.iter().all(|newest| newest.load(Ordering::Relaxed) == 20_000));
     }
 }

@@ -20,6 +20,7 @@ use crate::plumbing::Plumbing;
 use crate::resident::{Input, Resident, World};
 use crate::sessions::Sessions;
 use crate::settle::Settles;
+use crate::slot::Slot;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
 use meridian_clock::{Reading, Timestamp};
@@ -32,7 +33,7 @@ use meridian_store::{Extent, Left, Space};
 use meridian_systems::envelope::Kind;
 use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -57,7 +58,7 @@ pub struct MemberHome {
     /// The database's sessions on this node.
     sessions: Arc<Sessions>,
     space: Arc<Space>,
-    readable: RwLock<Readable>,
+    slot: Slot,
     /// Transactions that read here without asking the leader, which is here, since it was last told.
     read_alone: AtomicU64,
     /// Who leads, as this member has heard; 0 while nobody is known to.
@@ -187,7 +188,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         outlet: Arc::new(outlet),
         sessions,
         space: Arc::new(space),
-        readable: RwLock::default(),
+        slot: Slot::default(),
         read_alone: AtomicU64::new(0),
         heard: AtomicU32::new(0),
         transfers,
@@ -217,8 +218,13 @@ impl MemberHome {
     }
 
     /// The slot for readers of this node.
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    /// What it says.
     pub fn readable(&self) -> Readable {
-        *self.readable.read()
+        self.slot.load()
     }
 
     /// Who leads, if that is known.
@@ -409,7 +415,7 @@ impl World<Replica> for MemberHome {
                 self.sessions.learn_route(&key, key.clone(), shard);
                 self.settle_split();
             }
-            Effect::Readable(readable) => *self.readable.write() = readable,
+            Effect::Readable(readable) => self.slot.set(readable),
             Effect::Leader(leader) => {
                 self.heard.store(leader.map_or(0, |node| node.0), Ordering::Relaxed);
                 if let Some(leader) = leader {

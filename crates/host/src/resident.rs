@@ -17,13 +17,12 @@
 use crate::journal::Durable;
 use crate::mailbox::{Mailbox, Step};
 use crate::panics::{LastInputs, MachineName, PanicGuard};
+use crate::sync::{AtomicBool, Mutex, Ordering, yield_now};
 use crate::timers::{Alarms, Wake};
 use meridian_clock::Reading;
 use meridian_machine::{Address, Effect, Machine, Outbox, Position};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// What a machine can hear.
@@ -195,7 +194,7 @@ where
 
     /// One's share is done. For now the stepper only lets others run before he goes on.
     fn hand_over(&self, step: Step) -> Step {
-        std::thread::yield_now();
+        yield_now();
         step.fresh()
     }
 
@@ -238,99 +237,5 @@ where
 {
     fn durable(&self, through: Position) {
         self.post(Input::Durable(through));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::{Clock, ClockBound};
-    use crate::timers::Timers;
-    use meridian_machine::{DatabaseId, NodeId, ShardId};
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    /// Answers a number once it is on disk and a moment has passed.
-    struct Echo {
-        waiting: VecDeque<(Position, u64)>,
-    }
-    impl Machine for Echo {
-        type Message = u64;
-        type Timer = u64;
-        type Record = u64;
-        type Effect = u64;
-        fn on_message(&mut self, _: Reading, _: Address, message: u64, out: &mut Outbox<Self>) {
-            let position = out.persist(message);
-            self.waiting.push_back((position, message));
-        }
-        fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
-            while let Some((_, number)) = self.waiting.pop_front_if(|(position, _)| *position <= through) {
-                out.arm(number, now.boot_ns + 1_000_000);
-            }
-        }
-        fn on_timer(&mut self, _: Reading, timer: u64, out: &mut Outbox<Self>) {
-            out.act(timer);
-        }
-    }
-
-    struct Home {
-        clock: Clock,
-        guard: Arc<PanicGuard>,
-        timers: Arc<Timers>,
-        done: Mutex<mpsc::Sender<u64>>,
-        this: Weak<Resident<Echo, Home>>,
-    }
-    impl World<Echo> for Home {
-        fn now(&self) -> Reading {
-            self.clock.now()
-        }
-        fn send(&self, _: Option<u64>, _: Address, _: u64) {}
-        fn persist(&self, position: Position, _: u64) {
-            // From within the step: left in the mailbox, never a deadlock.
-            if let Some(this) = self.this.upgrade() {
-                this.post(Input::Durable(position));
-            }
-        }
-        fn act(&self, effect: u64) {
-            let _ = self.done.lock().send(effect);
-        }
-        fn flush(&self) {}
-        fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
-            self.timers.wake_at(at, who);
-        }
-        fn guard(&self) -> &PanicGuard {
-            &self.guard
-        }
-        fn machine(&self) -> MachineName {
-            MachineName { protocol: "echo", address: Address::replica(NodeId(1), DatabaseId(2), ShardId(3)) }
-        }
-        fn kind(_: &u64) -> &'static str {
-            "number"
-        }
-    }
-
-    #[test]
-    fn a_machine_is_stepped_by_whoever_delivers_and_woken_when_its_time_comes() {
-        let guard = PanicGuard::of_test();
-        let timers = Arc::new(Timers::start(&guard).unwrap());
-        let (done, answers) = mpsc::channel();
-        let home = |this: &Weak<_>| Home {
-            clock: Clock::new(ClockBound::Alone),
-            guard: Arc::clone(&guard),
-            timers: Arc::clone(&timers),
-            done: Mutex::new(done),
-            this: this.clone(),
-        };
-        let echo = Resident::new(Echo { waiting: VecDeque::new() }, Outbox::new(), home);
-        let from = Address::replica(NodeId(1), DatabaseId(0), ShardId(0));
-        for number in 0..100 {
-            echo.post(Input::Message(from, number));
-        }
-        let mut heard: Vec<u64> = (0..100).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
-        heard.sort_unstable();
-        assert_eq!(heard, (0..100).collect::<Vec<_>>());
-        echo.stop();
-        echo.post(Input::Message(from, 7));
-        assert!(answers.recv_timeout(Duration::from_millis(20)).is_err());
     }
 }
