@@ -29,7 +29,7 @@ use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
 use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::courier::Order;
-use meridian_store::{Extent, Left, Space};
+use meridian_store::{Extent, Left, Space, Split};
 use meridian_systems::envelope::Kind;
 use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
@@ -409,10 +409,10 @@ impl World<Replica> for MemberHome {
                     watch(&writes);
                 }
             }
-            Effect::Divide { at, key, shard, rows, index, term } => {
+            Effect::Divide { at, key, shard, rows, hollow, index, term } => {
                 self.born_with.lock().extend(Rows::members_at_birth(shard, &rows).map(|members| (shard, members)));
-                self.space.divide((at, rows), &key, shard.0, index.0, term.0);
                 self.sessions.learn_route(&key, key.clone(), shard);
+                self.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
                 self.settle_split();
             }
             Effect::Readable(readable) => self.slot.set(readable),

@@ -81,6 +81,8 @@ pub enum Rule {
     HearsayLeads,
     /// Who has a split in his log, and is sent a copy before he knows that it was agreed on, skips it, and has nothing of the shard that was split off.
     SplitSkipped,
+    /// A shard that was split off begins beside a witness of its parent, which has no versions, as if it had them.
+    HollowChild,
     /// Who is behind is elected (Raft §5.4.1).
     StaleLogElected,
     /// Entries that contradict the leader's stay.
@@ -192,7 +194,7 @@ pub enum Rule {
 impl Rule {
     /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `DecidesInAnyTerm`, `EndedUnknown`, `ReadVoteNotRenewed`, `FencedServes` and
     /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
-    pub const ALL: [Rule; 41] = [
+    pub const ALL: [Rule; 42] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -223,6 +225,7 @@ impl Rule {
         Rule::MajorityOffByOne,
         Rule::HearsayLeads,
         Rule::SplitSkipped,
+        Rule::HollowChild,
         Rule::StaleLogElected,
         Rule::ContradictionStays,
         Rule::HorizonUnchecked,

@@ -16,4 +16,4 @@ mod view;
 
 pub use memory::MemoryStore;
 pub use redb_store::RedbStore;
-pub use space::{Extent, Left, Space, Whole};
+pub use space::{Extent, Left, Space, Split, Whole};

@@ -84,6 +84,22 @@ pub struct Left {
     pub birth: Vec<u8>,
 }
 
+/// From a key on the keys of a shard become another shard's.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// When.
+    pub at: Timestamp,
+    /// The first key of the other shard.
+    pub key: Key,
+    /// The other shard.
+    pub child: u32,
+    /// What either shard keeps of it.
+    pub rows: Vec<Write>,
+    /// This node has none of the child's versions, because it keeps none of the parent's, and its member of the child
+    /// would have to have them: it is told of a birth, and no more.
+    pub hollow: bool,
+}
+
 /// A split that the store does not know of yet.
 struct Birth {
     /// The parent's.
@@ -93,6 +109,7 @@ struct Birth {
     at: Timestamp,
     /// What it knows of itself at its birth.
     rows: Vec<Write>,
+    hollow: bool,
 }
 
 /// Where things are in the store.
@@ -328,18 +345,19 @@ impl Space {
     }
 
     /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled, with those of the rows that are its own.
-    pub fn divide(&self, (at, rows): (Timestamp, Vec<Write>), key: &Key, child: u32, position: u64, term: u64) {
+    pub fn divide(&self, split: Split, position: u64, term: u64) {
+        let Split { at, key, child, rows, hollow } = split;
         let value = |range: &KeyRange| {
             Some(Value::from(minicbor::to_vec(range).expect("invariant: writing to memory cannot fail")))
         };
         let mut bounds = self.bounds.write();
-        let (kept, given) = bounds.clone().cut(key);
+        let (kept, given) = bounds.clone().cut(&key);
         let (its, mut own): (Vec<Write>, Vec<Write>) =
             rows.into_iter().partition(|row| local::of(child).contains(&row.key));
         own.push(Write { key: local::bounds(self.shard), value: value(&kept) });
         own.push(Write { key: local::child(self.shard, child), value: value(&given) });
         *bounds = kept;
-        self.births.lock().push_back(Birth { position, child, bounds: given, at, rows: its });
+        self.births.lock().push_back(Birth { position, child, bounds: given, at, rows: its, hollow });
         drop(bounds);
         self.install(at, &own, position, term);
     }
@@ -348,9 +366,11 @@ impl Space {
     fn bear(&self, through: u64, horizon: Timestamp, batch: &mut Batch) -> Result<Vec<(u32, KeyRange)>, StoreError> {
         let (births, home) = (self.births.lock(), self.versions());
         let mut born = Vec::new();
-        for Birth { child, bounds, at, rows, .. } in births.iter().take_while(|birth| birth.position <= through) {
-            if self.has_been_born(*child)? {
-                // This node left the parent, came back, and reads in its log of what it knows better.
+        for Birth { child, bounds, at, rows, hollow, .. } in births.iter().take_while(|birth| birth.position <= through)
+        {
+            if *hollow || self.has_been_born(*child)? {
+                // This node has nothing of it; or it left the parent, came back, and reads in its log of what it
+                // knows better.
                 born.push((*child, bounds.clone()));
                 continue;
             }
@@ -726,6 +746,10 @@ mod tests {
         Timestamp { nanos, logical: 0, issuer: 1 }
     }
 
+    fn split(rows: Vec<Write>) -> Split {
+        Split { at: at(20), key: "m".into(), child: 7, rows, hollow: false }
+    }
+
     fn filled(commits: u64) -> Space {
         let space = Space::open(1, 0, Arc::new(MemoryStore::new())).unwrap();
         let key = Key::from(b"k".to_vec());
@@ -845,7 +869,7 @@ mod tests {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
         let row = |shard| Write { key: local::recipe(shard, b"r"), value: Some(Value::from("r")) };
-        parent.divide((at(20), vec![row(0), row(7)]), &"m".into(), 7, 4, 1);
+        parent.divide(split(vec![row(0), row(7)]), 4, 1);
         assert_eq!(seen(&parent, "z", 99), Err(StoreError::Elsewhere));
         assert!(parent.born().is_empty() && parent.expects() && parent.children().unwrap().is_empty());
         parent.settle(usize::MAX).unwrap();
@@ -876,7 +900,7 @@ mod tests {
         for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
-        parent.divide((at(20), Vec::new()), &"m".into(), 7, 4, 1);
+        parent.divide(split(Vec::new()), 4, 1);
         parent.leave(9, |child| vec![child as u8]).unwrap(); // The child is born before.
         let bounds = KeyRange { start: "m".into(), end: None };
         assert_eq!(open(0).left(), Ok(vec![Left { child: 7, bounds, birth: vec![7] }]));
@@ -899,7 +923,7 @@ mod tests {
         let member = |store: &Arc<MemoryStore>| {
             let parent = Space::open(1, 0, Arc::clone(store) as Arc<dyn Store>).unwrap();
             put(&parent, "z", 10, 1);
-            parent.divide((at(20), Vec::new()), &"m".into(), 7, 2, 1);
+            parent.divide(split(Vec::new()), 2, 1);
             parent
         };
         let (sender, here) = (member(&Arc::new(MemoryStore::new())), Arc::new(MemoryStore::new()));
@@ -921,7 +945,7 @@ mod tests {
         for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
-        parent.divide((at(20), Vec::new()), &"m".into(), 7, 4, 1);
+        parent.divide(split(Vec::new()), 4, 1);
         parent.install(at(21), &[Write { key: local::recipe(0, b"r"), value: Some(Value::from("r")) }], 5, 1);
         parent.settle(usize::MAX).unwrap();
         let child = Space::open(1, 7, Arc::clone(&here)).unwrap();

@@ -11,7 +11,7 @@ use meridian_mvcc::{Cursor, Key, KeyRange, Store, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::{self, Entry, Index, Membership, Roster, Stay, Term};
 use meridian_store::courier::Received;
-use meridian_store::{MemoryStore, Space};
+use meridian_store::{MemoryStore, Space, Split};
 use meridian_systems::spanner::{Agreed, Birth, Effect, Message, Rows};
 use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ fn split(space: &Space) {
     space.install(at(1), &[a_row()], 1, 1);
     let birth = Birth { members: everybody(), index: Index(2), term: Term(1) };
     let rows = Rows::of_birth(FIRST_SHARD, CHILD, &birth);
-    space.divide((at(2), rows), &Key::from("m"), CHILD.0, 2, 1);
+    space.divide(Split { at: at(2), key: Key::from("m"), child: CHILD.0, rows, hollow: false }, 2, 1);
     space.settle(usize::MAX).unwrap();
 }
 
@@ -96,14 +96,19 @@ struct Node {
 
 impl Node {
     fn new(me: NodeId) -> Node {
+        let mut node = Node::nowhere(me);
+        node.life.place(FIRST_SHARD, KeyRange::all(), &NODES, false).unwrap();
+        node
+    }
+
+    /// Without a member of any shard.
+    fn nowhere(me: NodeId) -> Node {
         let time = TrueTime::at(1_000_000 * MS);
         let clock = Arc::new(NodeClock::new(time.clone(), 0, MS));
         clock.begin(Vec::new(), false);
         let disks = (MemoryDisk::new(), MemoryDisk::new());
         let life = Node::life(me, 1, &clock, &disks);
-        let mut node = Node { me, time, clock, disks, life, asked: Vec::new() };
-        node.life.place(FIRST_SHARD, KeyRange::all(), &NODES, false).unwrap();
-        node
+        Node { me, time, clock, disks, life, asked: Vec::new() }
     }
 
     fn life(me: NodeId, number: u32, clock: &Arc<NodeClock>, disks: &(MemoryDisk, MemoryDisk)) -> Life {
@@ -118,11 +123,14 @@ impl Node {
         let member = self.life.members.get_mut(&FIRST_SHARD).expect("every node has one");
         for effect in member.out.drain().collect::<Vec<_>>() {
             match effect {
+                Do::Persist { position, .. } => {
+                    member.replica.on_durable(self.clock.reading(), position, &mut member.out);
+                }
                 Do::Do(Effect::Install { at, writes, index, term, .. }) => {
                     member.space.install(at, &writes, index.0, term.0);
                 }
-                Do::Do(Effect::Divide { at, key, shard, rows, index, term }) => {
-                    member.space.divide((at, rows), &key, shard.0, index.0, term.0);
+                Do::Do(Effect::Divide { at, key, shard, rows, hollow, index, term }) => {
+                    member.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
                 }
                 _ => {}
             }
@@ -273,6 +281,42 @@ fn keeps_the_rows() -> bool {
     node.life.bear_children().unwrap();
     let child = node.life.members.get(&CHILD);
     child.is_some_and(|child| child.space.get(b"z", at(9)).unwrap().is_some())
+}
+
+/// How far a node's member of the child goes, which stores versions, where the node's member of the parent is a witness.
+fn begins_beside_a_witness() -> u64 {
+    let mut node = Node::nowhere(NODES[2]);
+    let stay = Stay { since: Index(1), witness: true };
+    assert!(node.life.invite(FIRST_SHARD, stay).unwrap());
+    node.installs();
+    let now = node.clock.reading();
+    let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let append = group::Message::Append {
+        term: Term(1),
+        prev_index: Index(0),
+        prev_term: Term(0),
+        entries: log_of_split(),
+        commit: Index(2),
+        asked_at: now.interval.earliest,
+        since: stay.since,
+        witness: stay.witness,
+        lease_ns: 1_000 * MS,
+    };
+    member.replica.on_message(now, from, Message::Group(append), &mut member.out);
+    node.installs();
+    node.life.members[&FIRST_SHARD].space.settle(usize::MAX).unwrap();
+    assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
+    node.life.members[&CHILD].space.extent().unwrap().position
+}
+
+#[test]
+fn a_witness_of_the_parent_has_nothing_of_the_child() {
+    assert_eq!(begins_beside_a_witness(), 0, "it is sent a copy");
+    let planted = std::thread::spawn(|| {
+        plant(Some(Rule::HollowChild), true);
+        begins_beside_a_witness()
+    });
+    assert_eq!(planted.join().unwrap(), 1, "it is noticed");
 }
 
 #[test]

@@ -206,12 +206,15 @@ impl Replica {
                 self.agreed = at;
                 self.bounds = self.bounds.clone().cut(&key).0;
                 self.children.insert(key.clone(), shard);
+                let stays_witness = members.as_ref().is_some_and(|members| members.is_witness(self.me));
+                let hollow = witness && !stays_witness && !broken(Rule::HollowChild);
                 let birth = members.map(|members| Birth { members, index: entry.index, term: entry.term });
                 let births = birth.iter().flat_map(|birth| Rows::of_birth(self.shard, shard, birth));
                 let rows = births.chain(self.schemas_of_child(shard)).collect();
                 self.split_off.extend(birth.map(|birth| (shard, birth)));
                 self.group.note_landmark(entry.index, entry.term);
-                out.act(Effect::Divide { at, key, shard, rows, index: entry.index, term: entry.term });
+                let (index, term) = (entry.index, entry.term);
+                out.act(Effect::Divide { at, key, shard, rows, hollow, index, term });
                 self.on_split_agreed(now, at, out);
             }
             Agreed::Members { at } => {

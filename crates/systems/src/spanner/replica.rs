@@ -115,6 +115,9 @@ pub enum Effect {
         shard: ShardId,
         /// What the other shard knows of itself at its birth.
         rows: Vec<Write>,
+        /// This member keeps no versions, and the node's member of the other shard would have to have them: the other
+        /// shard does not begin with what stands here.
+        hollow: bool,
         /// The entry's place in the log.
         index: Index,
         /// Its term.

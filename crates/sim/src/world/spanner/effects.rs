@@ -7,6 +7,7 @@ use crate::life::Install;
 use crate::spanner::Spanner;
 use meridian_machine::{Role, ShardId};
 use meridian_mvcc::StoreError;
+use meridian_store::Split;
 use meridian_store::courier::Order;
 use meridian_systems::spanner::{Effect, Message, Serve};
 use meridian_txn::locking::{Heard, Reply};
@@ -33,11 +34,11 @@ impl World<Spanner> {
                 let Some(member) = self.member(node, shard) else { return };
                 member.space.install(at, all, index.0, term.0);
             }
-            Effect::Divide { at, key, shard: child, rows, index, term } => {
+            Effect::Divide { at, key, shard: child, rows, hollow, index, term } => {
                 // What a planted defect keeps back is not kept back from the child.
                 member.install_late();
-                member.space.divide((at, rows), &key, child.0, index.0, term.0);
                 life.desk.learn_route(&key, key.clone(), child);
+                member.space.divide(Split { at, key, child: child.0, rows, hollow }, index.0, term.0);
                 self.push(0, whom, Event::Of(Happening::Bear));
             }
             Effect::Serve(mut serve) => {
