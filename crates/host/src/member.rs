@@ -153,10 +153,11 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
     let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
     let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
-    let Some(origin) = origin.begins(me, removed, &restored, &kept) else {
+    let begins = origin.begins(me, removed, &restored, &kept);
+    let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
         return Ok(Begun { member: None, removed: Origin::has_ended(me, removed, &kept), left });
     };
-    if matches!(origin, Origin::Invited(_)) && restored.gap().is_none() {
+    if matches!(origin, Origin::Invited(_)) {
         space.begin_empty()?;
     }
     let alone = nodes.len() == 1;
@@ -175,9 +176,6 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let shard = (u64::from(key.database) << 16) ^ u64::from(key.shard);
     let seed = (u64::from(me.0) << 48) ^ (u64::from(incarnation.0) << 32) ^ shard;
     let mut out = Outbox::new();
-    if let Some(base) = restored.gap() {
-        return Err(space.lacks(base.0));
-    }
     let born_with = members_of(&kept.rows.births);
     let (min_next_ns, quiesce_ns) = (nanoseconds(patience.min_next), nanoseconds(patience.quiesce));
     let config = spanner::Config { group: config, min_next_ns, quiesce_ns };

@@ -12,6 +12,7 @@ use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::{self, Entry, Index, Membership, Roster, Stay, Term};
 use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, Space, Split};
+use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Agreed, Birth, Effect, Message, Rows};
 use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
@@ -307,6 +308,30 @@ fn begins_beside_a_witness() -> u64 {
     node.life.members[&FIRST_SHARD].space.settle(usize::MAX).unwrap();
     assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
     node.life.members[&CHILD].space.extent().unwrap().position
+}
+
+/// Whether a node finds out that its store is gone, whose only shard was split off from one that it has left.
+fn finds_out() -> bool {
+    let mut node = Node::new(NODES[2]);
+    split(&node.life.members[&FIRST_SHARD].space);
+    assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
+    node.life.remove(FIRST_SHARD, Index(3)).unwrap();
+    node.says();
+    let records = node.life.members[&CHILD].replica.group().checkpoint();
+    node.life.journal.checkpoint(CHILD, envelope::write(Kind::Spanner, &records).into());
+    node.life.journal.write().unwrap();
+    node.life.journal.sync(true).unwrap();
+    let Node { me, clock, disks, life, .. } = node;
+    drop(life);
+    let timing =
+        Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
+    let disks = (disks.0, MemoryDisk::new());
+    Life::begin(me, Incarnation(2), &NODES, (1, timing, None), true, true, &clock, &disks).is_err()
+}
+
+#[test]
+fn a_store_that_is_gone_is_noticed_without_the_parent() {
+    assert!(finds_out());
 }
 
 #[test]

@@ -133,14 +133,15 @@ impl Life {
         let kept = kept(&space, shard, extent.at)?;
         let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
         let left = space.left()?;
-        let Some(origin) = origin.begins(birth.me, removed, &restored, &kept) else {
+        let begins = origin.begins(birth.me, removed, &restored, &kept);
+        let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
             // What it voted and promised is not forgotten: its parent's copy may yet say that it was born.
             if Origin::has_ended(birth.me, removed, &kept) && self.own.records.remove(&shard).is_some() {
                 self.journal.forget(shard);
             }
             return self.bear_left(left);
         };
-        if matches!(origin, Origin::Invited(_)) && restored.gap().is_none() {
+        if matches!(origin, Origin::Invited(_)) {
             space.begin_empty()?;
         }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
@@ -151,9 +152,6 @@ impl Life {
         (config.pin_log_bytes, config.most_pin_log_bytes) = (4 << 10, 16 << 10);
         config.eager = eager;
         origin.tell(&mut config);
-        if let Some(base) = restored.gap() {
-            return Err(space.lacks(base.0).into());
-        }
         let mut out = Outbox::new();
         let seed = birth.seed ^ u64::from(shard.0) << 32;
         let (min_next_ns, quiesce_ns) = (birth.timing.min_next_ns, birth.timing.quiesce_ns);

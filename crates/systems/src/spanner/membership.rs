@@ -52,17 +52,30 @@ impl Origin {
     ///
     /// Who has only heard of a birth, because its parent's shard came as a copy, has nothing of what the shard began with. It is told by a leader who has:
     /// two of three that have nothing would agree on nothing, and lose what the third has.
-    pub fn begins(self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> Option<Origin> {
-        if !self.stands(me, removed, restored, kept) {
-            return None;
+    ///
+    /// Fails with the entry behind which the log begins if the store, which has lost something, does not reach up to there: unless the member was removed,
+    /// that is so whether the store still knows of the member or not.
+    pub fn begins(
+        self,
+        me: NodeId,
+        removed: Option<Index>,
+        restored: &Restored,
+        kept: &Kept,
+    ) -> Result<Option<Origin>, Index> {
+        let stands = self.stands(me, removed, restored, kept);
+        if let Some(base) = restored.gap().filter(|_| stands || removed.is_none()) {
+            return Err(base);
         }
-        match self {
+        if !stands {
+            return Ok(None);
+        }
+        Ok(match self {
             Origin::Born(members) if restored.applied == Index(0) && !broken(Rule::HearsayLeads) => {
                 sometimes!("a member has only heard of its shard's birth");
                 Some(Origin::Invited(Stay { since: Index(0), witness: members.is_witness(me) }))
             }
             known => Some(known),
-        }
+        })
     }
 
     fn stands(&self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> bool {
