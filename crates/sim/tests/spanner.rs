@@ -230,7 +230,8 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
 
 /// Worlds meet them once in thousands, or not before some hundreds: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and what
 /// the disk's readers notice (`store/tests/faults.rs`, `log/tests/recovery.rs`).
-const RARE: [Rule; 14] = [
+const RARE: [Rule; 15] = [
+    Rule::CopyWithoutHistory,
     Rule::HollowChild,
     Rule::AckBeforeDurable,
     Rule::StoreChecksum,

@@ -740,6 +740,7 @@ impl Space {
 mod tests {
     use super::*;
     use crate::MemoryStore;
+    use meridian_machine::planted::plant;
     use meridian_mvcc::{Key, Value};
 
     fn at(nanos: u64) -> Timestamp {
@@ -809,6 +810,15 @@ mod tests {
         }
         to.end_copy(copy, whole.extent).unwrap();
         copy
+    }
+
+    #[test]
+    fn that_a_copy_has_no_history_is_noticed() {
+        let planted = std::thread::spawn(|| {
+            plant(Some(Rule::CopyWithoutHistory), true);
+            a_copy_reaches_back_as_far_as_its_source_and_no_further();
+        });
+        assert!(planted.join().is_err());
     }
 
     #[test]

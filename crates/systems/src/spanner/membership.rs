@@ -17,6 +17,9 @@ use meridian_replication::group::{ChangeError, Config, Index, Membership, Restor
 use meridian_txn::locking::{Ask, Members, Reply, Request, Spent};
 use std::collections::BTreeMap;
 
+/// The first entry of a shard that was split off: the split itself, which brings what the shard begins with.
+const BIRTH: Index = Index(1);
+
 /// How a node may have come to a member of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -53,8 +56,8 @@ impl Origin {
     /// Who has only heard of a birth, because its parent's shard came as a copy, has nothing of what the shard began with. It is told by a leader who has:
     /// two of three that have nothing would agree on nothing, and lose what the third has.
     ///
-    /// Fails with the entry behind which the log begins if the store, which has lost something, does not reach up to there: unless the member was removed,
-    /// that is so whether the store still knows of the member or not.
+    /// Fails with the entry behind which the log begins if the store, which has lost something, does not reach up to there; also where the store does not
+    /// know of the member any more, unless it was removed, or its birth may yet come from its parent's log.
     pub fn begins(
         self,
         me: NodeId,
@@ -63,7 +66,7 @@ impl Origin {
         kept: &Kept,
     ) -> Result<Option<Origin>, Index> {
         let stands = self.stands(me, removed, restored, kept);
-        if let Some(base) = restored.gap().filter(|_| stands || removed.is_none()) {
+        if let Some(base) = restored.gap().filter(|base| stands || (removed.is_none() && *base > BIRTH)) {
             return Err(base);
         }
         if !stands {
