@@ -178,7 +178,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let mut out = Outbox::new();
     let born_with = members_of(&kept.rows.births);
     let (min_next_ns, quiesce_ns) = (nanoseconds(patience.min_next), nanoseconds(patience.quiesce));
-    let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
+    let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
     let members = replica.members().clone();
     let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), peers);

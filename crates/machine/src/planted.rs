@@ -63,6 +63,8 @@ pub enum Rule {
     BlindTwice,
     /// A commit that is asked for again is not remembered (Trap A.5-11).
     OutcomesForgotten,
+    /// A leader that forgets an outcome for the sake of newer ones does not note that it may have forgotten some (Trap A.5-15).
+    ForgetsSilently,
     /// Entries are acknowledged before they are on disk.
     AckBeforeDurable,
     /// A lease is promised, and the promise not written down.
@@ -194,7 +196,7 @@ pub enum Rule {
 impl Rule {
     /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `DecidesInAnyTerm`, `EndedUnknown`, `ReadVoteNotRenewed`, `FencedServes` and
     /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
-    pub const ALL: [Rule; 42] = [
+    pub const ALL: [Rule; 43] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -219,6 +221,7 @@ impl Rule {
         Rule::UnknownSaidAborted,
         Rule::BlindTwice,
         Rule::OutcomesForgotten,
+        Rule::ForgetsSilently,
         Rule::AckBeforeDurable,
         Rule::PromiseNotLogged,
         Rule::LeasesOverlap,

@@ -233,6 +233,7 @@ pub const SHOULD_MEET: &[&str] = &[
     "a snapshot waits for its time",
     "a transaction that waits is wounded",
     "an old question comes late",
+    "an outcome is forgotten for the sake of newer ones",
     "entries that were never agreed are replaced",
     "leadership is handed to whoever asks most",
     "leadership is lost while a commit is being agreed on",

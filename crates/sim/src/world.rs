@@ -12,6 +12,7 @@ use crate::life::Life;
 use crate::network::Network;
 use crate::profile::Profile;
 use crate::scene::{Work, ZIPF};
+use crate::spanner::life::Retention;
 use crate::verdict::{Evidence, Installed, Past};
 use crate::zipf::Zipf;
 use crate::{Defect, Faults, Options, Report, Timebase};
@@ -50,6 +51,8 @@ const MANY_KEYS: u32 = 20_000;
 const MOVERS: u64 = 0x6d6f_7665_6d65_6e74;
 /// Tells the seed of how patient idle shards are from that of everything else.
 const IDLERS: u64 = 0x6964_6c65_6964_6c65;
+/// Tells the seed of how much members keep from that of everything else.
+const KEEPERS: u64 = 0x6b65_6570_6b65_6570;
 /// How long a shard is idle before its leader closes timestamps, and before it falls silent, where that is not drawn.
 const IDLE_AFTER: (u64, u64) = (8 * S, 20 * S);
 /// Tells the seed of who ends at a step from that of everything else.
@@ -228,6 +231,8 @@ pub struct World<R: Carried> {
     lease_ns: u64,
     /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
     idle_after_ns: (u64, u64),
+    /// How much members of groups keep of what has ended.
+    retention: Retention,
     /// How often keys are wanted, where not all are wanted alike.
     zipf: Option<Zipf>,
     next_element: i64,
@@ -285,6 +290,10 @@ impl<R: Carried> World<R> {
         let mut idlers = ChaCha8Rng::seed_from_u64(options.seed ^ IDLERS);
         let quiesce_ns = if idlers.random_bool(0.5) { idlers.random_range(20 * MS..S) } else { IDLE_AFTER.1 };
         let idle_after_ns = (idlers.random_range(50 * MS..IDLE_AFTER.0), quiesce_ns);
+        let retention = match options.profile {
+            Some(_) => Retention::LONG,
+            None => Retention::draw(&mut ChaCha8Rng::seed_from_u64(options.seed ^ KEEPERS)),
+        };
         let time = TrueTime::at(BEGINNING);
         let half_width_ns = rng.random_range(100_000..8 * MS);
         let node = |rng: &mut ChaCha8Rng| {
@@ -349,6 +358,7 @@ impl<R: Carried> World<R> {
             // A lease outlives some questions and answers.
             lease_ns: (rng.random_range(400..4_000) * MS).max(10 * options.regions.farthest_ns()),
             idle_after_ns: if options.profile.is_some() { IDLE_AFTER } else { idle_after_ns },
+            retention,
             disks_born: options.nodes as u64,
             options,
             rng,

@@ -1,6 +1,6 @@
 //! Situations, played: what a copy of a shard tells of those that were split off from it, to members who have nothing of them, and to one who has it all.
 
-use super::life::{Life, Timing};
+use super::life::{Life, Retention, Timing};
 use crate::clock::{NodeClock, TrueTime};
 use crate::life::address;
 use meridian_clock::Timestamp;
@@ -116,7 +116,17 @@ impl Node {
         let timing =
             Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
         let seed = u64::from(me.0);
-        Life::begin(me, Incarnation(number), &NODES, (seed, timing, None), number > 1, true, clock, disks).unwrap()
+        Life::begin(
+            me,
+            Incarnation(number),
+            &NODES,
+            (seed, timing, Retention::LONG, None),
+            number > 1,
+            true,
+            clock,
+            disks,
+        )
+        .unwrap()
     }
 
     /// Does for the parent's member what a world does about what is agreed.
@@ -326,7 +336,7 @@ fn finds_out() -> bool {
     let timing =
         Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
     let disks = (disks.0, MemoryDisk::new());
-    Life::begin(me, Incarnation(2), &NODES, (1, timing, None), true, true, &clock, &disks).is_err()
+    Life::begin(me, Incarnation(2), &NODES, (1, timing, Retention::LONG, None), true, true, &clock, &disks).is_err()
 }
 
 #[test]

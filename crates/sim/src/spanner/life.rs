@@ -18,6 +18,8 @@ use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +35,27 @@ pub struct Timing {
     /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
     pub min_next_ns: u64,
     pub quiesce_ns: u64,
+}
+
+/// How much a member keeps of what has ended: less than in a server, so that it is trimmed within a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Outcomes of transactions that it remembers for requests that are repeated.
+    pub outcomes: usize,
+    /// What it keeps of the log for members that are slow, of what its store has.
+    pub log_bytes: usize,
+}
+
+impl Retention {
+    /// Everything that a run commits is remembered.
+    pub const LONG: Retention = Retention { outcomes: 10_000, log_bytes: 2 << 10 };
+
+    /// In half of the worlds few outcomes, in some none; in half little of the log.
+    pub fn draw(keepers: &mut ChaCha8Rng) -> Retention {
+        let few = keepers.random_bool(0.5).then(|| keepers.random_range(0..40));
+        let short = keepers.random_bool(0.5).then(|| keepers.random_range(256..1 << 10));
+        Retention { outcomes: few.unwrap_or(Self::LONG.outcomes), log_bytes: short.unwrap_or(Self::LONG.log_bytes) }
+    }
 }
 
 /// Small pages, so that a copy takes several of them, and a window is never all of it.
@@ -55,6 +78,7 @@ struct Birth {
     nodes: Vec<NodeId>,
     seed: u64,
     timing: Timing,
+    retention: Retention,
     defect: Option<Defect>,
     clock: Arc<NodeClock>,
 }
@@ -84,7 +108,7 @@ impl Life {
         me: NodeId,
         incarnation: Incarnation,
         nodes: &[NodeId],
-        (seed, timing, defect): (u64, Timing, Option<Defect>),
+        (seed, timing, retention, defect): (u64, Timing, Retention, Option<Defect>),
         admitted: bool,
         placed: bool,
         clock: &Arc<NodeClock>,
@@ -92,7 +116,8 @@ impl Life {
     ) -> Result<Life, Unfit> {
         let desk = Arc::new(Desk::new(Arc::clone(clock), me, incarnation, nodes.to_vec()));
         let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk)))) as Arc<dyn Database>;
-        let birth = Birth { me, nodes: nodes.to_vec(), seed, timing, defect, clock: Arc::clone(clock) };
+        let (nodes, clock) = (nodes.to_vec(), Arc::clone(clock));
+        let birth = Birth { me, nodes, seed, timing, retention, defect, clock };
         let courier = Courier::new(PACE, u64::from(incarnation.0) << 32);
         let (records, left, invitations) = (Records::new(), Vec::new(), Invitations::default());
         let own = Own { birth, records, left, invitations, courier, ticks: false };
@@ -148,14 +173,15 @@ impl Life {
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
         config.confirm_ns = 10_000 * MS;
         config.lease_ns = birth.timing.lease_ns;
-        config.keep_log_bytes = 2 << 10;
+        config.keep_log_bytes = birth.retention.log_bytes;
         (config.pin_log_bytes, config.most_pin_log_bytes) = (4 << 10, 16 << 10);
         config.eager = eager;
         origin.tell(&mut config);
         let mut out = Outbox::new();
         let seed = birth.seed ^ u64::from(shard.0) << 32;
         let (min_next_ns, quiesce_ns) = (birth.timing.min_next_ns, birth.timing.quiesce_ns);
-        let config = spanner::Config { group: config, min_next_ns, quiesce_ns };
+        let outcomes = birth.retention.outcomes;
+        let config = spanner::Config { group: config, min_next_ns, quiesce_ns, outcomes };
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
         self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
         self.own.records.remove(&shard);

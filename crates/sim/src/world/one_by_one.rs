@@ -3,6 +3,7 @@
 use super::{Event, IDLE_AFTER, MS, S, Whom, World};
 use crate::carried::Carried;
 use crate::client;
+use crate::spanner::life::Retention;
 use crate::workload::{Plan, Scope, Step};
 use crate::{Defect, Faults, Options};
 use meridian_systems::Recipe;
@@ -25,6 +26,7 @@ impl<R: Carried> World<R> {
         let mut world = World::new(Options { nodes: 3 + gateways, gateways, defect, ..quiet });
         world.network.even(ONE);
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
+        world.retention = Retention::LONG;
         for node in 0..world.nodes.len() {
             world.nodes[node].sync_ns = 10;
             world.nodes[node].clock.claim(1_000);

@@ -24,11 +24,13 @@ pub struct Config {
     pub min_next_ns: u64,
     /// A leader that was asked nothing for so long falls silent with its group.
     pub quiesce_ns: u64,
+    /// How many outcomes of transactions it remembers for requests that are repeated.
+    pub outcomes: usize,
 }
 
 impl From<group::Config> for Config {
     fn from(group: group::Config) -> Config {
-        Config { group, min_next_ns: 8_000_000_000, quiesce_ns: 20_000_000_000 }
+        Config { group, min_next_ns: 8_000_000_000, quiesce_ns: 20_000_000_000, outcomes: 10_000 }
     }
 }
 

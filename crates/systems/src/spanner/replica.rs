@@ -12,7 +12,7 @@ use super::two_phase::{Ballot, Collected, Collecting, Debt, InDoubt, Reader};
 use super::{Agreed, Birth, Damaged, Rows};
 use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId};
+use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::group::{self, Entry, Event, Group, Index, Membership, Record, Restored, Term};
 use meridian_txn::locking::{Ask, Between, Footing, LockTable, Readable, Reply, Request, Ticket, TransactionId};
@@ -229,8 +229,6 @@ pub(super) struct Late {
     pub(super) schema: bool,
 }
 
-/// How many outcomes are remembered for requests that are repeated.
-const OUTCOMES: usize = 10_000;
 /// Attempts that are remembered although they hold nothing here.
 const IDLE_ATTEMPTS: usize = 10_000;
 
@@ -354,6 +352,8 @@ pub struct Replica {
     /// The shard is about to be split.
     pub(super) splitting: Option<Splitting>,
     pub(super) outcomes: BTreeMap<TransactionId, Timestamp>,
+    /// How many of them are remembered.
+    most_outcomes: usize,
     /// The remembered outcomes and their terms, oldest first.
     pub(super) remembered: VecDeque<(TransactionId, Term)>,
     /// Outcomes of this term and of earlier ones may be forgotten: who asks for one hears `Unknown`, never `Aborted`.
@@ -402,7 +402,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) -> Replica {
         let config = config.into();
-        let idleness = Idleness::new(&config, now);
+        let (idleness, most_outcomes) = (Idleness::new(&config, now), config.outcomes);
         let mut config = config.group;
         let (me, database, shard) = (config.me, config.database, config.shard);
         let nodes = config.nodes.clone();
@@ -468,6 +468,7 @@ impl Replica {
             wake_ns: None,
             splitting: None,
             outcomes: BTreeMap::new(),
+            most_outcomes,
             remembered: VecDeque::new(),
             forgotten: Term(0),
         };
@@ -532,11 +533,14 @@ impl Replica {
         self.outcomes.insert(transaction, at);
         self.blinds.note_commit(transaction, at);
         self.remembered.push_back((transaction, term));
-        if self.remembered.len() > OUTCOMES
+        if self.remembered.len() > self.most_outcomes
             && let Some((oldest, term)) = self.remembered.pop_front()
         {
+            sometimes!("an outcome is forgotten for the sake of newer ones");
             self.outcomes.remove(&oldest);
-            self.forgotten = self.forgotten.max(term);
+            if !broken(Rule::ForgetsSilently) {
+                self.forgotten = self.forgotten.max(term);
+            }
         }
     }
 

@@ -79,7 +79,7 @@ impl Carried for Spanner {
             world.members[node],
             there.incarnation,
             &world.members,
-            (seed, world.timing(), world.options.defect),
+            (seed, world.timing(), world.retention, world.options.defect),
             there.acquaintances.admitted(),
             world.options.scene.is_some(),
             &there.clock,
