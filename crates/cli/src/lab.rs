@@ -40,7 +40,8 @@ pub enum Kind {
 /// `meridian sim`
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable; tapir-serializable, as its paper has them.
+    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable; tapir-serializable, as its paper has them; qwstore, which has no transactions, and promises only that an
+    /// acknowledged write is never unseen again.
     #[arg(long, default_value = "spanner", value_parser = protocol)]
     protocol: Recipe,
     /// One world: everything in it is drawn from this.
@@ -165,10 +166,11 @@ enum Work {
 }
 
 impl Work {
-    fn of(self, seed: u64) -> Workload {
+    fn of(self, seed: u64, protocol: Recipe) -> Workload {
+        let all = Workload::of(protocol);
         match self {
             Work::One(workload) => workload,
-            Work::All => Workload::ALL[(seed % Workload::ALL.len() as u64) as usize],
+            Work::All => all[(seed % all.len() as u64) as usize],
         }
     }
 }
@@ -178,12 +180,8 @@ fn workload(text: &str) -> Result<Work, String> {
 }
 
 fn protocol(text: &str) -> Result<Recipe, String> {
-    let known = || Recipe::OF_TRANSACTIONS.map(Recipe::name).join(", ");
-    match Recipe::named(text) {
-        Some(recipe) if recipe.has_transactions() => Ok(recipe),
-        Some(_) => Err(format!("{text} has no transactions, which are what the lab judges; there are {}", known())),
-        None => Err(format!("no protocol is called {text}; there are {}", known())),
-    }
+    let known = || Recipe::ALL.map(Recipe::name).join(", ");
+    Recipe::named(text).ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
 }
 
 fn faults(kinds: &[Kind]) -> Faults {
@@ -247,7 +245,7 @@ impl Simulation {
             clients: 2 * nodes,
             transactions: self.txns,
             faults: faults(&self.faults),
-            workload: self.workload.of(seed),
+            workload: self.workload.of(seed, self.protocol),
             regions: self.regions,
             sql: self.sql,
             timebase: self.timebase(),
@@ -296,15 +294,19 @@ impl Simulation {
         )
     }
 
-    /// An option that means nothing where nobody leads, and why.
+    /// An option that means nothing with this protocol, and why.
     fn misfit(&self) -> Option<(&'static str, &'static str)> {
+        let is_led = self.protocol == Recipe::Spanner;
+        let is_transactional = self.protocol.has_transactions();
+        let counts = matches!(self.workload, Work::One(workload) if !Workload::of(self.protocol).contains(&workload));
         let misfits = [
-            (self.moves.is_some(), "--moves", "its replicas are where they are"),
-            (self.profile.is_some(), "--profile", "what is predicted are groups that are led"),
-            (self.nodes.is_multiple_of(2), "--nodes", "its replicas are an odd number"),
+            (self.moves.is_some() && !is_led, "--moves", "its replicas are where they are"),
+            (self.profile.is_some() && !is_led, "--profile", "what is predicted are groups that are led"),
+            (self.nodes.is_multiple_of(2) && is_transactional && !is_led, "--nodes", "its replicas are an odd number"),
+            (self.sql && !is_transactional, "--sql", "tables need transactions"),
+            (counts, "--workload", "what this one promises needs transactions"),
         ];
-        let misfit = misfits.into_iter().find(|(given, _, _)| *given && self.protocol != Recipe::Spanner);
-        misfit.map(|(_, option, why)| (option, why))
+        misfits.into_iter().find(|(given, _, _)| *given).map(|(_, option, why)| (option, why))
     }
 
     /// Runs it.
@@ -420,7 +422,7 @@ impl Simulation {
                 serde_json::json!({
                     "seed": report.seed,
                     "protocol": self.protocol.name(),
-                    "workload": self.workload.of(self.seed).name(),
+                    "workload": self.workload.of(self.seed, self.protocol).name(),
                     "verdict": report.verdict.as_ref().map_or_else(|why| why.as_str(), |()| "ok"),
                     "ok": ok,
                     "failed": failed,
@@ -434,7 +436,7 @@ impl Simulation {
                 })
             );
         } else {
-            let workload = self.workload.of(self.seed);
+            let workload = self.workload.of(self.seed, self.protocol);
             println!(
                 "world         {}, seed {}, {} nodes, {} clients, {workload}",
                 self.protocol.name(),

@@ -69,8 +69,14 @@ fn what_is_no_history_and_no_range_is_refused() {
             stdout(&checked)
         );
     }
-    for (protocol, why) in [("qwstore", "has no transactions"), ("raft", "there are spanner, tapir")] {
-        let refused = run(&["sim", "--seed", "1", "--protocol", protocol]);
+    let misfits: [(&[&str], &str); 4] = [
+        (&["raft"], "there are spanner, tapir, tapir-serializable, qwstore"),
+        (&["qwstore", "--sql"], "--sql does not go with --protocol qwstore: tables need transactions"),
+        (&["qwstore", "--workload", "bank"], "--workload does not go with --protocol qwstore"),
+        (&["tapir", "--nodes", "4"], "its replicas are an odd number"),
+    ];
+    for (protocol, why) in misfits {
+        let refused = run(&[&["sim", "--seed", "1", "--protocol"], protocol].concat());
         assert!(!refused.status.success() && stderr(&refused).contains(why), "{}", stderr(&refused));
     }
     for seeds in ["7", "9..3", "a..b"] {

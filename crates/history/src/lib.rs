@@ -12,6 +12,8 @@
 //! | [`search::judge`] | few transactions, or a history that tells its order | exact: searches for an order that explains every read, in real time or in any |
 //! | [`invariants`] | a workload | what each workload promises by itself: totals, sets, counters |
 //!
+//! One is asked by name, of a store that has no transactions: [`registers::judge`], by timestamps, whether an acknowledged write was ever unseen.
+//!
 //! Each is tested on histories that are wrong on purpose.
 //!
 //! 1. `ok` happened, `fail` did not, `info` may have: at any moment from its start on, or never.
@@ -20,6 +22,7 @@
 pub mod cycles;
 mod format;
 pub mod invariants;
+pub mod registers;
 pub mod search;
 pub mod timestamps;
 mod verdict;

@@ -171,6 +171,8 @@ pub enum Rule {
     AttemptsMixed,
     /// What became of a transaction is told before a view has begun with the question: something may be undecided (Trap A.2-12).
     ResolvedInItsView,
+    /// A write is acknowledged before every replica has it, in a store that is read at any one of them.
+    AcknowledgedBySome,
     /// A clock jumps while others hold bounds on it (cluster time).
     ClockJumpsAloud,
     /// A clock begins a life below what it has shown (cluster time).

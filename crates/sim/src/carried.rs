@@ -128,4 +128,9 @@ pub trait Carried: Sized + 'static {
     fn what_is_left(member: &Member<Self::Replica>) -> String;
     /// The keys that a replica has, and whether it holds their versions.
     fn holds(member: &Member<Self::Replica>) -> (KeyRange, bool);
+    /// Holds what happened against what the recipe promises; what a client was not told gets the timestamp at which it was installed. Transactions and equal copies are promised, unless a recipe
+    /// says otherwise.
+    fn judge(world: &mut World<Self>) -> Result<(), String> {
+        world.judge_transactions()
+    }
 }

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `spanner`, `world/spanner` | members of groups that are led, on any number of shards, which split and move |
 //! | `tapir`, `world/tapir` | replicas that nobody leads, of two shards, which stay as they are |
+//! | `qwstore`, `world/qwstore` | replicas that agree on nothing; what is promised is judged by registers, and not as transactions |
 //!
 //! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge that does not notice them is worth nothing.
 //!
@@ -30,9 +31,11 @@ mod clock;
 mod defects;
 mod faults;
 mod journal;
+mod leaderless;
 mod life;
 mod network;
 pub mod profile;
+mod qwstore;
 mod regions;
 pub mod scene;
 mod shrink;
@@ -50,6 +53,7 @@ pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
 pub use workload::Workload;
 
+use crate::qwstore::QwStore;
 use crate::spanner::Spanner;
 use crate::tapir::Tapir;
 use crate::world::World;
@@ -124,7 +128,8 @@ impl Options {
 
     /// Whether clients may count on the order of real time.
     pub fn is_strict(&self) -> bool {
-        self.protocol != Recipe::Tapir(Guarantee::Serializable) && !self.deceives()
+        let promised = [Recipe::Spanner, Recipe::Tapir(Guarantee::StrictlySerializable)].contains(&self.protocol);
+        promised && !self.deceives()
     }
 
     /// A short run with everything that may go wrong.
@@ -343,7 +348,8 @@ pub fn run(options: Options) -> Report {
         (Recipe::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
         (Recipe::Tapir(_), None) => World::<Tapir>::new(options).run(),
         (Recipe::Tapir(_), Some(((costs, _), scene))) => World::<Tapir>::new(options).stage(scene, costs),
-        (Recipe::QwStore, _) => panic!("histories are judged as transactions'"),
+        (Recipe::QwStore, None) => World::<QwStore>::new(options).run(),
+        (Recipe::QwStore, Some(((costs, _), scene))) => World::<QwStore>::new(options).stage(scene, costs),
     };
     steps::watch(None);
     planted::plant(None, false);

@@ -72,36 +72,48 @@ pub struct Evidence<'a> {
     pub installed: &'a Installed,
 }
 
+/// Gives what a client was not told the timestamp at which it was installed, and looks whether what it was told is so. With a mark, a transaction is found by it; without, by its elements,
+/// unless clients spoke SQL.
+pub fn date(
+    history: &mut [Transaction],
+    marks: &[Option<i64>],
+    sql: bool,
+    installed: &Installed,
+) -> Result<(), String> {
+    let (by_element, by_mark) = writers(installed);
+    for (transaction, mark) in history.iter_mut().zip(marks) {
+        let found: Vec<Option<Stamp>> = match mark {
+            Some(mark) => vec![by_mark.get(mark).copied()],
+            None if sql => Vec::new(),
+            None => elements(transaction).map(|element| by_element.get(&element).copied()).collect(),
+        };
+        match transaction.status {
+            Status::Ok if sql => {
+                transaction.at = found.first().copied().flatten();
+                if transaction.at.is_none() && mark.is_some() {
+                    return Err(format!("told as committed, and installed nowhere: {transaction}"));
+                }
+            }
+            Status::Ok => {
+                if let Some(other) = found.iter().find(|found| **found != transaction.at) {
+                    return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
+                }
+            }
+            Status::Fail => {
+                if let Some(at) = found.iter().flatten().next() {
+                    return Err(format!("told as aborted, and installed at {at:?}: {transaction}"));
+                }
+            }
+            Status::Info => transaction.at = found.into_iter().flatten().next(),
+        }
+    }
+    Ok(())
+}
+
 impl Evidence<'_> {
     /// Judges a history; what nobody was told of gets the timestamp at which it was installed.
     pub fn judge(&self, history: &mut [Transaction]) -> Result<(), String> {
-        let (by_element, by_mark) = writers(self.installed);
-        for (transaction, mark) in history.iter_mut().zip(self.marks) {
-            let found: Vec<Option<Stamp>> = match mark {
-                Some(mark) => vec![by_mark.get(mark).copied()],
-                None if self.sql => Vec::new(),
-                None => elements(transaction).map(|element| by_element.get(&element).copied()).collect(),
-            };
-            match transaction.status {
-                Status::Ok if self.sql => {
-                    transaction.at = found.first().copied().flatten();
-                    if transaction.at.is_none() && mark.is_some() {
-                        return Err(format!("told as committed, and installed nowhere: {transaction}"));
-                    }
-                }
-                Status::Ok => {
-                    if let Some(other) = found.iter().find(|found| **found != transaction.at) {
-                        return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
-                    }
-                }
-                Status::Fail => {
-                    if let Some(at) = found.iter().flatten().next() {
-                        return Err(format!("told as aborted, and installed at {at:?}: {transaction}"));
-                    }
-                }
-                Status::Info => transaction.at = found.into_iter().flatten().next(),
-            }
-        }
+        date(history, self.marks, self.sql, self.installed)?;
         if !self.sql {
             let judge = if self.strict { timestamps::judge } else { timestamps::replay };
             judge(history).map_err(|why| format!("by timestamps: {why}"))?;

@@ -6,6 +6,7 @@
 use crate::client::MARK;
 use meridian_clock::Timestamp;
 use meridian_history::{Transaction, invariants};
+use meridian_systems::Recipe;
 use meridian_txn::{Lock, Mode, ReadAt};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -51,6 +52,21 @@ impl Workload {
         Workload::CausalReverse,
         Workload::Predicate,
     ];
+
+    /// Those that mean something without transactions: every value that they write is another, and none of it counts on what was read.
+    pub const OF_REGISTERS: [Workload; 6] = [
+        Workload::Mixed,
+        Workload::ListAppend,
+        Workload::RwRegister,
+        Workload::Set,
+        Workload::LongFork,
+        Workload::CausalReverse,
+    ];
+
+    /// Those that a protocol can be held against.
+    pub fn of(protocol: Recipe) -> &'static [Workload] {
+        if protocol.has_transactions() { &Workload::ALL } else { &Workload::OF_REGISTERS }
+    }
 
     /// The name, as in `--workload`.
     pub const fn name(self) -> &'static str {
@@ -182,12 +198,18 @@ const SCHEMA: &[&str] = &[
 ];
 
 impl Plan {
+    /// The same where the past cannot be asked for.
+    pub fn of_the_present(self) -> Plan {
+        match self.mode {
+            Mode::ReadOnly(_) => Plan { mode: Mode::ReadOnly(ReadAt::Now), ..self },
+            Mode::ReadWrite => self,
+        }
+    }
+
     /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a mark, and what is one statement is sometimes sent
     /// as such.
     pub fn in_sql(mut self, drawing: &mut Drawing<'_>) -> Plan {
-        if let Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) = self.mode {
-            self.mode = Mode::ReadOnly(ReadAt::Now);
-        }
+        self = self.of_the_present();
         let one = matches!(self.steps[..], [Step::Read(..) | Step::Append(..) | Step::Write(..) | Step::Scan(..)]);
         self.alone = one && self.mark.is_none() && drawing.rng.random_bool(0.5);
         if self.mode == Mode::ReadWrite && !self.alone && self.mark.is_none() {

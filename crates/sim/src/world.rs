@@ -13,7 +13,7 @@ use crate::network::Network;
 use crate::profile::Profile;
 use crate::scene::{Work, ZIPF};
 use crate::spanner::life::Retention;
-use crate::verdict::{Evidence, Installed, Past};
+use crate::verdict::{Installed, Past};
 use crate::zipf::Zipf;
 use crate::{Defect, Faults, Options, Report, Timebase};
 use meridian_clock::Timestamp;
@@ -70,6 +70,7 @@ mod meeting;
 mod nodes;
 mod one_by_one;
 mod processor;
+mod qwstore;
 mod sessions;
 mod spanner;
 mod staging;
@@ -445,22 +446,9 @@ impl<R: Carried> World<R> {
             self.fail(format!("something is left {} s after everybody went home: {what}", LIVENESS / S));
         }
         R::conclude(&mut self);
-        let strict = self.options.is_strict();
-        let evidence = Evidence {
-            strict,
-            true_time: strict && self.options.timebase != Timebase::Cluster,
-            sql: self.options.sql,
-            marks: &self.marks,
-            past: &self.past,
-            installed: &self.installed,
-        };
-        // Also of a world that did not end well: in its history too, what nobody was told of has the timestamp at which it was installed.
-        let verdict = evidence.judge(&mut self.history);
-        if self.violation.is_none() {
-            let workload = self.options.workload;
-            let kept = || workload.judge(&self.history, strict).map_err(|why| format!("workload {workload}: {why}"));
-            self.violation = self.copies_are_equal().and(verdict).and_then(|()| kept()).err();
-        }
+        // Also of a world that did not end well: in its history too, what no client was told has the timestamp at which it was installed.
+        let verdict = R::judge(&mut self);
+        self.violation = self.violation.take().or(verdict.err());
         self.report()
     }
 

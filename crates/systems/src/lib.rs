@@ -33,6 +33,14 @@ impl Recipe {
     pub const OF_TRANSACTIONS: [Recipe; 3] =
         [Recipe::Spanner, Recipe::Tapir(Guarantee::StrictlySerializable), Recipe::Tapir(Guarantee::Serializable)];
 
+    /// Every one.
+    pub const ALL: [Recipe; 4] = [
+        Recipe::Spanner,
+        Recipe::Tapir(Guarantee::StrictlySerializable),
+        Recipe::Tapir(Guarantee::Serializable),
+        Recipe::QwStore,
+    ];
+
     /// What it is called: `PROTOCOL = name`.
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +53,7 @@ impl Recipe {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Recipe> {
-        Recipe::OF_TRANSACTIONS.into_iter().chain([Recipe::QwStore]).find(|recipe| recipe.name() == name)
+        Recipe::ALL.into_iter().find(|recipe| recipe.name() == name)
     }
 
     /// Whether its transactions happen as a whole, and as if alone. Where they do not, nothing can be promised of tables.

@@ -1,9 +1,11 @@
 //! What must be true when everybody went home.
 
 use super::{Node, World};
+use crate::Timebase;
 use crate::carried::Carried;
 use crate::client;
 use crate::life::Member;
+use crate::verdict::Evidence;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::StoreError;
@@ -33,6 +35,24 @@ impl<R: Carried> World<R> {
         };
         let nodes: Vec<String> = self.nodes.iter().map(of).collect();
         format!("{attempts} transactions; {}", nodes.join("; "))
+    }
+
+    /// Holds the history against an order of transactions, against what was installed, and against what the workload promises.
+    pub(crate) fn judge_transactions(&mut self) -> Result<(), String> {
+        let (mut history, strict) = (std::mem::take(&mut self.history), self.options.is_strict());
+        let evidence = Evidence {
+            strict,
+            true_time: strict && self.options.timebase != Timebase::Cluster,
+            sql: self.options.sql,
+            marks: &self.marks,
+            past: &self.past,
+            installed: &self.installed,
+        };
+        let verdict = evidence.judge(&mut history);
+        self.history = history;
+        let workload = self.options.workload;
+        let kept = || workload.judge(&self.history, strict).map_err(|why| format!("workload {workload}: {why}"));
+        self.copies_are_equal().and(verdict).and_then(|()| kept())
     }
 
     /// All copies hold what was installed, at the end of it; witnesses nothing.

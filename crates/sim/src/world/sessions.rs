@@ -40,6 +40,9 @@ impl<R: Carried> World<R> {
         if self.options.sql {
             plan = plan.in_sql(&mut drawing);
         }
+        if !self.options.protocol.has_transactions() {
+            plan = plan.of_the_present();
+        }
         if self.options.profile.is_some() {
             plan.steps.retain(|step| !matches!(step, Step::Think(_)));
         }
@@ -159,6 +162,15 @@ impl<R: Carried> World<R> {
                     Wish::Say { from, to, message } => self.carry(node, 0, from, to, &message),
                 }
             }
+        }
+    }
+
+    /// A session goes away in the middle of whatever it does.
+    pub(super) fn leave_session(&mut self) {
+        let client = self.rng.random_range(0..self.clients.len());
+        if self.clients[client].attempt.take().is_some() {
+            *self.changed.entry("session gone").or_default() += 1;
+            self.record(client);
         }
     }
 

@@ -176,13 +176,7 @@ impl Carried for Tapir {
                     world.change_view(node, ShardId(second.into()));
                 }
             }
-            Happening::Leave => {
-                let client = world.rng.random_range(0..world.clients.len());
-                if world.clients[client].attempt.take().is_some() {
-                    *world.changed.entry("session gone").or_default() += 1;
-                    world.record(client);
-                }
-            }
+            Happening::Leave => world.leave_session(),
             Happening::Serve(shard, serve) => world.serve_session(node, shard, &serve),
             Happening::Late(shard) => {
                 if let Some(member) = world.member(node, shard) {

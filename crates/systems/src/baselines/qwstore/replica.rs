@@ -2,6 +2,7 @@
 
 use super::{Kept, Message, Put};
 use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Machine, Outbox, Position, Reading, Role, sometimes};
 use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::OpId;
@@ -76,6 +77,11 @@ impl Replica {
         [Kept::Stored(through)].into_iter().chain(self.unsettled.iter().cloned().map(Kept::Put)).collect()
     }
 
+    /// Whether something that it was told is not on disk yet.
+    pub fn is_writing(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether a key is this shard's, and is none of those that shards keep for themselves.
     fn has(&self, write: &Write) -> bool {
         self.bounds.contains(&write.key) && !local::is(&write.key)
@@ -104,6 +110,9 @@ impl Machine for Replica {
                 self.place += 1;
                 let put = Put { place: self.place, at, writes };
                 self.waiting.push_back((out.persist(Kept::Put(put.clone())), from, id));
+                if broken(Rule::RepliesBeforeDurable) {
+                    out.send(from, Message::Stored { id });
+                }
                 out.act(Effect::Install(put.clone()));
                 self.unsettled.push_back(put);
             }

@@ -1,0 +1,75 @@
+//! What sessions without transactions want of their node: to read at its own replica, and to find another.
+
+use super::QwStore;
+use crate::leaderless::{self, Leaderless};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::NodeId;
+use meridian_mvcc::{KeyRange, StoreError};
+use meridian_replication::inconsistent::OpId;
+use meridian_store::Space;
+use meridian_systems::Wire;
+use meridian_systems::baselines::qwstore::{Message, Site};
+use meridian_txn::{Failure, Rows};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+
+/// What a read finds at once.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// The node's own replica, as its sessions read it.
+#[derive(Default)]
+pub struct Own {
+    space: OnceLock<Arc<Space>>,
+    damage: Mutex<Option<StoreError>>,
+}
+
+impl Own {
+    /// The replica has begun.
+    pub fn set_space(&self, space: Arc<Space>) {
+        let _ = self.space.set(space); // Once in a life.
+    }
+}
+
+impl Leaderless for QwStore {
+    type Message = Message;
+    type Own = Own;
+
+    fn answers(message: &Message) -> Option<OpId> {
+        message.answers()
+    }
+
+    fn damage(own: &Own) -> Option<StoreError> {
+        own.damage.lock().clone()
+    }
+}
+
+pub type Desk = leaderless::Desk<QwStore>;
+
+/// What is newest in a range of a replica.
+pub fn find(space: &Space, range: &KeyRange, reverse: bool, limit_rows: usize) -> Result<Rows, StoreError> {
+    let chunk = space.scan(range, Timestamp::MAX, reverse, limit_rows, CHUNK_BYTES)?;
+    Ok(Rows { rows: chunk.rows, at: Vec::new(), rest: chunk.rest })
+}
+
+impl Site for Desk {
+    fn now(&self) -> Reading {
+        self.reading()
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_disk_full()
+    }
+
+    fn find_here(&self, range: &KeyRange, (reverse, limit): (bool, usize)) -> Option<Result<Rows, Failure>> {
+        let found = find(self.own.space.get()?, range, reverse, limit);
+        Some(found.map_err(|error| {
+            *self.own.damage.lock() = Some(error.clone());
+            Failure::Storage(error.to_string())
+        }))
+    }
+
+    fn another(&self) -> Option<NodeId> {
+        let me = Wire::here(self).0;
+        self.nearest(false).into_iter().find(|node| *node != me)
+    }
+}

@@ -1,0 +1,220 @@
+//! A world without transactions: writes go to all replicas, reads to one, and nothing is promised but that an acknowledged write is never unseen again.
+
+use super::{Event, HISTORY, MS, S, World};
+use crate::carried::{Carried, MessageOf};
+use crate::life::Unfit;
+use crate::qwstore::QwStore;
+use crate::qwstore::desk::{Desk, find};
+use crate::qwstore::life::{Birth, Life, Member, Own};
+use crate::scene::Scene;
+use crate::{Defect, client, verdict};
+use meridian_clock::Timestamp;
+use meridian_history::{Op, Status, Transaction, registers};
+use meridian_machine::{Address, NodeId, Role, ShardId};
+use meridian_mvcc::{KeyRange, StoreError};
+use meridian_placement::FIRST_SHARD;
+use meridian_systems::baselines::qwstore::{Effect, Kept, Message, Put, Replica, Serve};
+use meridian_systems::envelope::{self, Kind};
+use rand::Rng;
+use std::collections::BTreeSet;
+
+/// Sessions go away within so long.
+const WITHIN: u64 = 15 * S;
+
+/// What happens in no other world.
+pub enum Happening {
+    /// A session goes away in the middle of whatever it does.
+    Leave,
+    Serve(Box<Serve>),
+    /// What was kept from readers is shown.
+    Late,
+}
+
+impl Carried for QwStore {
+    type Replica = Replica;
+    type Desk = Desk;
+    type Own = Own;
+    type Happening = Happening;
+
+    fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
+        envelope::write_frame(Kind::QwStore, from, to, message)
+    }
+
+    fn read_frame(bytes: &[u8]) -> Result<(Address, Address, Message), String> {
+        envelope::read_frame(Kind::QwStore, bytes)
+    }
+
+    fn write_record(record: Kept) -> Vec<u8> {
+        envelope::write(Kind::QwStore, &vec![record])
+    }
+
+    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
+        let there = &world.nodes[node];
+        Life::begin(&Birth {
+            me: (world.members[node], there.incarnation),
+            replicas: &world.members[..world.nodes.len() - world.options.gateways],
+            seed,
+            defect: world.options.defect,
+            admitted: there.acquaintances.admitted(),
+            clock: &there.clock,
+            disks: &there.disks,
+        })
+    }
+
+    fn born(_: &mut World<Self>, _: usize) {}
+
+    /// The replicas are there from birth on, and none has to be found.
+    fn set(world: &mut World<Self>, scene: Scene) {
+        let servers = world.nodes.len() - scene.gateways;
+        assert!(scene.groups == 1 && scene.replicas == servers, "one shard, with a replica on each server");
+    }
+
+    /// Each replica has what was acknowledged, and none is repaired from the others.
+    fn spares(_: &World<Self>) -> usize {
+        0
+    }
+
+    fn plan(world: &mut World<Self>) {
+        for _ in 0..world.rng.random_range(0..20) {
+            let after = world.rng.random_range(0..WITHIN);
+            world.push(after, None, Event::Of(Happening::Leave));
+        }
+    }
+
+    fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
+        match effect {
+            Effect::Install(put) => world.install(node, put),
+            Effect::Closed(closed) => {
+                if let Some(life) = &mut world.nodes[node].life {
+                    life.own.closed = closed;
+                }
+            }
+            Effect::Serve(serve) => {
+                debug_assert_eq!(shard, FIRST_SHARD);
+                let (whom, longest) = (world.whom(node), if world.options.profile.is_some() { 2 } else { MS });
+                let after = world.rng.random_range(0..longest);
+                world.push(after, whom, Event::Of(Happening::Serve(Box::new(serve))));
+            }
+        }
+    }
+
+    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
+        world.deliver(node, from, shard, message);
+    }
+
+    fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: Message) {}
+
+    fn happen(world: &mut World<Self>, node: usize, event: Happening) {
+        match event {
+            Happening::Leave => world.leave_session(),
+            Happening::Serve(serve) => world.serve_session(node, &serve),
+            Happening::Late => {
+                if let Some(member) = world.member(node, FIRST_SHARD) {
+                    member.install_late();
+                }
+            }
+        }
+    }
+
+    fn settle(world: &mut World<Self>, node: usize, _: u64, checkpoint: bool) -> Result<(), StoreError> {
+        let now = world.nodes[node].clock.reading();
+        world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now, HISTORY, checkpoint))
+    }
+
+    fn settled(_: &mut World<Self>, _: usize) {}
+
+    fn abdicate(_: &mut World<Self>, _: usize) {}
+
+    fn leads(_: &Life) -> bool {
+        false
+    }
+
+    fn is_leased(_: &Effect) -> bool {
+        false
+    }
+
+    fn is_question(event: &Happening) -> bool {
+        matches!(event, Happening::Serve(_))
+    }
+
+    fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
+        Some(format!("{me} hears from {from}: {message:?}"))
+    }
+
+    fn conclude(_: &mut World<Self>) {}
+
+    /// A replica waits for nothing but its disk.
+    fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
+        let mut members =
+            world.nodes.iter().filter_map(|node| node.life.as_ref()).flat_map(|life| life.members.values());
+        members.all(|member| !member.replica.is_writing())
+    }
+
+    fn what_is_left(member: &Member) -> String {
+        (if member.replica.is_writing() { "writing" } else { "nothing" }).to_owned()
+    }
+
+    fn holds(member: &Member) -> (KeyRange, bool) {
+        (member.space.bounds(), true)
+    }
+
+    /// Every replica is read whole at the end, as one more session would.
+    fn judge(world: &mut World<Self>) -> Result<(), String> {
+        if world.installed.is_empty() {
+            return Err("nothing was written".into());
+        }
+        verdict::date(&mut world.history, &world.marks, false, &world.installed)?;
+        let mut history = world.history.clone();
+        for (node, there) in world.nodes.iter().enumerate() {
+            for member in there.life.iter().flat_map(|life| life.members.values()) {
+                history.push(world.read_whole(node, member)?);
+            }
+        }
+        registers::judge(&history).map_err(|why| format!("by registers: {why}"))
+    }
+}
+
+impl World<QwStore> {
+    fn install(&mut self, node: usize, Put { place, at, mut writes }: Put) {
+        let whom = self.whom(node);
+        self.watch_version((FIRST_SHARD, at), &writes);
+        if self.options.defect == Some(Defect::HalfInstalled) && node == 1 && writes.len() > 1 {
+            writes.pop();
+        }
+        let late = self.options.defect == Some(Defect::InstalledLate);
+        let after = if late { self.rng.random_range(0..20 * MS) } else { 0 };
+        let Some(member) = self.member(node, FIRST_SHARD) else { return };
+        member.late.push(crate::life::Install { at, writes, position: place, term: 0 });
+        if late {
+            return self.push(after, whom, Event::Of(Happening::Late));
+        }
+        member.install_late();
+    }
+
+    /// Reads what a session of another node asked for, and answers.
+    fn serve_session(&mut self, node: usize, serve: &Serve) {
+        let Some(member) = self.member(node, FIRST_SHARD) else { return };
+        match find(&member.space, &serve.range, serve.reverse, serve.limit_rows) {
+            Ok(found) => {
+                let answer = Message::Found { id: serve.id, rows: found.rows, rest: found.rest };
+                self.send(node, FIRST_SHARD, 0, None, serve.to, answer);
+            }
+            Err(error) => self.unfit(node, "read", error.into()),
+        }
+    }
+
+    /// What a replica has of every key, as a transaction that has read it all now.
+    fn read_whole(&self, node: usize, member: &Member) -> Result<Transaction, String> {
+        let all = member.space.scan(&KeyRange::all(), Timestamp::MAX, false, usize::MAX, usize::MAX);
+        let rows = all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
+        let rows = rows.iter().map(|(key, stored)| {
+            let name = String::from_utf8_lossy(key.as_ref()).into_owned();
+            let value = client::value(&name, Some(stored.as_ref()));
+            (name, value)
+        });
+        let (low, high) = (String::new(), char::MAX.to_string());
+        let (client, now) = ((self.clients.len() + node) as u64, self.now());
+        let ops = vec![Op::Scan(low, high, rows.collect())];
+        Ok(Transaction { client, start: now, end: now, status: Status::Ok, at: None, ops })
+    }
+}
