@@ -104,7 +104,7 @@ impl Replica {
                 (_, None) => step!("leader: proposes a commit"),
             }
             match self.propose(&agreed.expect("only commits and prepares are ready")) {
-                Some(index) => drop(self.agreeing.insert(index, pending)),
+                Some(index) => self.agreeing.insert(index, pending),
                 None => self.ready.push_front(pending),
             }
             if !self.serving {
@@ -154,7 +154,7 @@ impl Replica {
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 out.act(install(at, writes, false));
                 self.remember(transaction, at, entry.term);
-                let pending = self.agreeing.remove(&entry.index);
+                let pending = self.agreeing.remove(entry.index);
                 match pending {
                     Some(_) => step!("leader: its commit is agreed"),
                     None => step!("member: another's commit is agreed"),
@@ -168,7 +168,7 @@ impl Replica {
                     _ => Vec::new(),
                 };
                 let agreed_ns = now.boot_ns;
-                self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
+                self.passing.insert(at, Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
                 self.unregister(now, transaction, out);
             }
             Agreed::Ceiling { at, through } => {
@@ -181,7 +181,7 @@ impl Replica {
             Agreed::Prepare { transaction, prepared } => {
                 in_order(prepared.at);
                 self.agreed = prepared.at;
-                let (at, pending) = (prepared.at, self.agreeing.remove(&entry.index));
+                let (at, pending) = (prepared.at, self.agreeing.remove(entry.index));
                 let row = self.on_prepare_agreed(transaction, prepared, pending, out);
                 out.act(install(at, vec![row], false));
             }
@@ -237,13 +237,13 @@ impl Replica {
             sometimes!("leadership is lost while a commit is being agreed on");
         }
         let why = Conflict::LeaderChanged;
-        let waiting = std::mem::take(&mut self.pending).into_values();
+        let waiting = self.pending.take();
         for pending in waiting.chain(std::mem::take(&mut self.ready)) {
             self.refuse(&pending, why.clone(), out);
             let votes = pending.votes.iter();
             votes.for_each(|votes| self.tell_outcome(pending.request.transaction, None, votes, out));
         }
-        for Pending { from, request, .. } in std::mem::take(&mut self.agreeing).into_values() {
+        for Pending { from, request, .. } in self.agreeing.take() {
             let id = request.id;
             let unknown = if broken(Rule::UnknownSaidAborted) {
                 Reply::Aborted { id, why: why.clone() }
@@ -270,7 +270,7 @@ impl Replica {
         // What is answered leaves after the slot shows it: who reads next on this node must find it (real time).
         let mut answers = Vec::new();
         let passed = |at: Timestamp| broken(Rule::CommitWait) || now.interval.after(at.nanos);
-        while let Some(passing) = self.passing.pop_front_if(|passing| passed(passing.at)) {
+        while let Some(passing) = self.passing.pop_first_if(|passing| passed(passing.at)) {
             let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
@@ -327,7 +327,7 @@ impl Replica {
             self.watch_idleness(now, out);
         }
         self.with_group(now, out, |group, out| group.flush(now, out));
-        let passes = self.passing.front().map(|passing| passing.at.nanos.saturating_sub(now.interval.earliest));
+        let passes = self.passing.values().next().map(|passing| passing.at.nanos.saturating_sub(now.interval.earliest));
         if let Some(left) = passes.into_iter().chain(reader_passes).min() {
             self.wake_in(left + 1);
         }

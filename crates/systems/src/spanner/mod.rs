@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `requests` | who gets a lock, who has to wait or to give way |
 //! | `commits` | from a drawn timestamp to an answer |
+//! | `by_transaction` | what is under way, and whose it is |
 //! | `two_phase` | what groups say to each other about one transaction |
 //! | `snapshots` | what may be read without locks, and when |
 //! | `schemas` | which version of a table's schema holds, and since when |
@@ -43,6 +44,7 @@
 //! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long as its outcome is remembered.
 
 mod blind;
+mod by_transaction;
 mod commits;
 mod idleness;
 mod leadership;

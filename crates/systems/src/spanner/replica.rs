@@ -1,6 +1,7 @@
 //! One member: the switchboard between its group and, when it leads, the lock table.
 
 use super::blind::Blinds;
+use super::by_transaction::ByTransaction;
 use super::idleness::{Config, Idleness};
 use super::leadership::Workload;
 use super::membership::Changing;
@@ -317,14 +318,14 @@ pub struct Replica {
     /// How many attempts this life of the member has seen begin.
     pub(super) births: u64,
     /// Requests that wait for a lock.
-    pub(super) pending: BTreeMap<Ticket, Pending>,
+    pub(super) pending: ByTransaction<Ticket, Pending>,
     pub(super) next_ticket: Ticket,
     /// Commits that hold their locks and wait for the lease to reach further.
     pub(super) ready: VecDeque<Pending>,
     /// Proposed.
-    pub(super) agreeing: BTreeMap<Index, Pending>,
-    /// Agreed; in commit wait. Timestamps grow.
-    pub(super) passing: VecDeque<Passing>,
+    pub(super) agreeing: ByTransaction<Index, Pending>,
+    /// Agreed; in commit wait, by their timestamps.
+    pub(super) passing: ByTransaction<Timestamp, Passing>,
     /// Snapshots that wait until everything at or below them is visible.
     pub(super) snapshots: Vec<Snapshot>,
     /// This leader issues nothing at or below any more.
@@ -448,11 +449,11 @@ impl Replica {
             live: BTreeMap::new(),
             blinds: Blinds::default(),
             births: 0,
-            pending: BTreeMap::new(),
+            pending: ByTransaction::default(),
             next_ticket: 0,
             ready: VecDeque::new(),
-            agreeing: BTreeMap::new(),
-            passing: VecDeque::new(),
+            agreeing: ByTransaction::default(),
+            passing: ByTransaction::default(),
             snapshots: Vec::new(),
             floor: Timestamp::ZERO,
             wanted_ceiling: None,

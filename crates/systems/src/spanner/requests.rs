@@ -89,7 +89,7 @@ impl Replica {
                 if let Some(at) = self.outcome_of(transaction).filter(|_| !broken(Rule::OutcomesForgotten)) {
                     // A repeated request: answered like the first, once that has passed (Trap A.5-11).
                     sometimes!("a commit is asked for again after it was agreed");
-                    match self.passing.iter_mut().find(|passing| passing.transaction == transaction) {
+                    match self.passing.find_of(transaction, |_| true) {
                         Some(passing) => passing.asked = Some((from, id)),
                         None => out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() })),
                     }
@@ -130,28 +130,31 @@ impl Replica {
             sometimes!("an old question comes late");
             return true;
         }
-        let same = |pending: &Pending| pending.request.transaction == request.transaction;
-        let votes = self.collecting.values_mut().map(|collecting| &mut collecting.pending);
-        let drawn = self.agreeing.values_mut().chain(&mut self.ready).chain(&mut self.would_vote);
-        let drawn = drawn.chain(self.schemas.under_way());
-        let under_way = drawn.chain(votes).chain(self.pending.values_mut());
-        for pending in under_way.filter(|pending| same(pending)) {
-            if pending.request.ask == request.ask {
-                sometimes!("a question is asked again while it waits");
-                (pending.from, pending.request.id) = (from, request.id);
-                out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
-                return true;
-            }
+        if let Some(pending) = self.under_way(request) {
+            sometimes!("a question is asked again while it waits");
+            (pending.from, pending.request.id) = (from, request.id);
+            out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
+            return true;
         }
         self.withdraw(now, request.transaction, out);
         false
     }
 
+    /// The same question, asked before and not answered yet.
+    fn under_way(&mut self, request: &Request) -> Option<&mut Pending> {
+        let who = request.transaction;
+        let same = |pending: &Pending| pending.request.transaction == who && pending.request.ask == request.ask;
+        let collecting = self.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
+        // Few: those of the last moments before a lease reaches further, and changes of schemas.
+        let others = self.ready.iter_mut().chain(&mut self.would_vote).chain(self.schemas.under_way());
+        let mut drawn = collecting.into_iter().chain(others).filter(|pending| same(pending));
+        let agreed_on = self.agreeing.find_of(who, same).or_else(|| drawn.next());
+        agreed_on.or_else(|| self.pending.find_of(who, same))
+    }
+
     /// What an attempt waits for is not wanted any more.
     fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
-        let before = self.pending.len();
-        self.pending.retain(|_, pending| pending.request.transaction != transaction);
-        if self.pending.len() < before {
+        if self.pending.withdraw(transaction) {
             let verdicts = self.locks.withdraw(transaction);
             self.judge(now, verdicts, out);
         }
@@ -359,7 +362,7 @@ impl Replica {
             match verdict {
                 Verdict::Granted(ticket) => {
                     // One verdict may end an attempt that a later one grants something: that is free again by now.
-                    let Some(mut pending) = self.pending.remove(&ticket) else {
+                    let Some(mut pending) = self.pending.remove(ticket) else {
                         sometimes!("a lock is granted to somebody who was given up a moment before");
                         continue;
                     };
@@ -376,7 +379,7 @@ impl Replica {
                     if let Some(live) = self.live.get_mut(&victim) {
                         live.doomed = Some(why.clone());
                     }
-                    if let Some(pending) = ticket.and_then(|ticket| self.pending.remove(&ticket)) {
+                    if let Some(pending) = ticket.and_then(|ticket| self.pending.remove(ticket)) {
                         sometimes!("a transaction that waits is wounded");
                         self.refuse(&pending, why.clone(), out);
                     }
@@ -402,13 +405,12 @@ impl Replica {
 
     /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
     pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
-        let under_way = self.agreeing.values().chain(&self.ready).chain(&self.would_vote);
-        let committing = under_way.into_iter().any(|pending| pending.request.transaction == transaction)
-            || self.passing.iter().any(|passing| passing.transaction == transaction)
+        let committing = self.is_ending(transaction)
+            || self.would_vote.iter().any(|pending| pending.request.transaction == transaction)
             || self.prepared.contains_key(&transaction)
             || self.readers.contains_key(&transaction);
         if !committing {
-            self.pending.retain(|_, pending| pending.request.transaction != transaction);
+            self.pending.withdraw(transaction);
             self.wants_no_answer(transaction);
             self.take_registering(transaction);
             self.dismiss_early_votes(now, transaction, out);

@@ -87,7 +87,7 @@ impl Replica {
             return None;
         }
         let present = self.present(now);
-        let passing = self.passing.iter().filter(|passing| passing.writes_into(range)).map(|passing| passing.at);
+        let passing = self.passing.values().filter(|passing| passing.writes_into(range)).map(|passing| passing.at);
         let agreeing = self.agreeing.values().filter(|pending| pending.writes_into(range)).map(|pending| pending.at);
         let last = passing.chain(agreeing).filter(|at| *at <= present).max();
         if last.is_some() {
@@ -126,7 +126,7 @@ impl Replica {
 
     /// The oldest timestamp that is drawn here and not shown yet.
     pub(super) fn oldest_in_flight(&self) -> Option<Timestamp> {
-        let passing = self.passing.front().map(|passing| passing.at);
+        let passing = self.passing.values().next().map(|passing| passing.at);
         passing.or_else(|| self.agreeing.values().next().map(|pending| pending.at))
     }
 

@@ -93,7 +93,7 @@ impl Replica {
             let open: Vec<TransactionId> = self.locks.open().collect();
             for who in open {
                 sometimes!("an attempt is aborted for a split");
-                let ticket = self.pending.iter().find(|(_, p)| p.request.transaction == who).map(|(ticket, _)| *ticket);
+                let ticket = self.pending.place_of(who);
                 self.judge(now, vec![Verdict::Victim(who, ticket, Conflict::Moved)], out);
             }
         }
@@ -139,7 +139,7 @@ impl Replica {
         let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
         let (asked, votes, writes, schema) = (Some(asked), None, Vec::new(), false);
-        self.passing.push_back(Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
+        self.passing.insert(at, Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
         for (from, request) in parked {
             self.on_ask(now, from, request, out);
         }

@@ -662,14 +662,15 @@ impl Replica {
     }
 
     /// It has all its locks and votes: it ends by itself.
-    fn is_ending(&self, who: TransactionId) -> bool {
-        self.agreeing.values().chain(&self.ready).any(|pending| pending.request.transaction == who)
-            || self.passing.iter().any(|passing| passing.transaction == who)
+    pub(super) fn is_ending(&self, who: TransactionId) -> bool {
+        self.agreeing.has(who)
+            || self.passing.has(who)
+            || self.ready.iter().any(|pending| pending.request.transaction == who)
     }
 
     /// An attempt cannot go on; if it waits, it is told.
     pub(super) fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Replica>) {
-        let ticket = self.pending.iter().find(|(_, pending)| pending.request.transaction == who).map(|(t, _)| *t);
+        let ticket = self.pending.place_of(who);
         self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
     }
 
@@ -752,13 +753,11 @@ impl Replica {
 
     /// Whose group decides on a transaction that holds locks here until then.
     pub(super) fn coordinator_of(&self, who: TransactionId) -> Option<ShardId> {
-        let waiting = || self.agreeing.values().chain(&self.ready).chain(&self.would_vote);
+        let drawn = || self.ready.iter().chain(&self.would_vote).filter(|pending| pending.request.transaction == who);
         let of_pending = || {
-            waiting().find(|pending| pending.request.transaction == who).and_then(|pending| {
-                match &pending.request.ask {
-                    Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
-                    _ => None,
-                }
+            self.agreeing.of(who).chain(drawn()).next().and_then(|pending| match &pending.request.ask {
+                Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
+                _ => None,
             })
         };
         let of_reader = || self.readers.get(&who).map(|reader| reader.decider.seat.shard);

@@ -1,0 +1,104 @@
+//! What is under way, in its order and by the transaction that it is of: a request looks for its own transaction's without a walk through all others'.
+
+use super::replica::{Passing, Pending};
+use meridian_txn::TransactionId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What belongs to a transaction.
+pub(super) trait OfTransaction {
+    fn transaction(&self) -> TransactionId;
+}
+
+impl OfTransaction for Pending {
+    fn transaction(&self) -> TransactionId {
+        self.request.transaction
+    }
+}
+
+impl OfTransaction for Passing {
+    fn transaction(&self) -> TransactionId {
+        self.transaction
+    }
+}
+
+/// Entries in the order of their places.
+///
+/// Invariant: `places` has `(transaction, place)` of each entry, and nothing else. An entry's transaction never changes.
+pub(super) struct ByTransaction<K, V> {
+    entries: BTreeMap<K, V>,
+    places: BTreeSet<(TransactionId, K)>,
+}
+
+impl<K, V> Default for ByTransaction<K, V> {
+    fn default() -> Self {
+        ByTransaction { entries: BTreeMap::new(), places: BTreeSet::new() }
+    }
+}
+
+/// No place is below the default of its kind.
+impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
+    pub(super) fn insert(&mut self, place: K, entry: V) {
+        self.remove(place);
+        self.places.insert((entry.transaction(), place));
+        self.entries.insert(place, entry);
+    }
+
+    pub(super) fn remove(&mut self, place: K) -> Option<V> {
+        let entry = self.entries.remove(&place)?;
+        self.places.remove(&(entry.transaction(), place));
+        Some(entry)
+    }
+
+    /// The first, if something holds of it.
+    pub(super) fn pop_first_if(&mut self, holds: impl FnOnce(&V) -> bool) -> Option<V> {
+        let (place, _) = self.entries.first_key_value().filter(|(_, entry)| holds(entry))?;
+        self.remove(*place)
+    }
+
+    /// Where a transaction's are.
+    fn places_of(&self, who: TransactionId) -> impl Iterator<Item = K> + '_ {
+        self.places.range((who, K::default())..).take_while(move |(of, _)| *of == who).map(|(_, place)| *place)
+    }
+
+    /// The first place of a transaction's.
+    pub(super) fn place_of(&self, who: TransactionId) -> Option<K> {
+        self.places_of(who).next()
+    }
+
+    /// Whether anything is of a transaction.
+    pub(super) fn has(&self, who: TransactionId) -> bool {
+        self.place_of(who).is_some()
+    }
+
+    /// A transaction's, in their order.
+    pub(super) fn of(&self, who: TransactionId) -> impl Iterator<Item = &V> {
+        self.places_of(who).filter_map(|place| self.entries.get(&place))
+    }
+
+    /// The first of a transaction's of which something holds.
+    pub(super) fn find_of(&mut self, who: TransactionId, holds: impl Fn(&V) -> bool) -> Option<&mut V> {
+        let place = self.places_of(who).find(|place| self.entries.get(place).is_some_and(&holds))?;
+        self.entries.get_mut(&place)
+    }
+
+    /// Removes a transaction's; false if there was none.
+    pub(super) fn withdraw(&mut self, who: TransactionId) -> bool {
+        let places: Vec<K> = self.places_of(who).collect();
+        places.iter().for_each(|place| drop(self.remove(*place)));
+        !places.is_empty()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All, in the order of their places.
+    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+        self.entries.values()
+    }
+
+    /// All, which are here no more.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = V> + use<K, V> {
+        std::mem::take(self).entries.into_values()
+    }
+}
