@@ -71,6 +71,8 @@ pub enum Rule {
     PromiseNotLogged,
     /// A vote is given although another was promised a lease (Trap A.5-3).
     LeasesOverlap,
+    /// A leader or candidate is heard whose clock is far ahead: its timestamps stop the group until they have passed.
+    FarClocksHeard,
     /// One fewer than a majority is enough.
     MajorityOffByOne,
     /// While one set of voters takes over from another, only the new one is asked (Ongaro §4.3).
@@ -198,7 +200,7 @@ pub enum Rule {
 impl Rule {
     /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `DecidesInAnyTerm`, `EndedUnknown`, `ReadVoteNotRenewed`, `FencedServes` and
     /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
-    pub const ALL: [Rule; 43] = [
+    pub const ALL: [Rule; 46] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,
         Rule::CeilingNotAgreed,
@@ -210,6 +212,8 @@ impl Rule {
         Rule::PrepareWithoutReadLocks,
         Rule::ReadVoteUnbounded,
         Rule::CommitBelowPrepare,
+        Rule::EndedUnknown,
+        Rule::DecidesInAnyTerm,
         Rule::WoundNotForwarded,
         Rule::SchemaUnchecked,
         Rule::ChangeNotHeeded,
@@ -227,6 +231,7 @@ impl Rule {
         Rule::AckBeforeDurable,
         Rule::PromiseNotLogged,
         Rule::LeasesOverlap,
+        Rule::FarClocksHeard,
         Rule::MajorityOffByOne,
         Rule::HearsayLeads,
         Rule::SplitSkipped,

@@ -64,7 +64,7 @@ fn ours(member: &Member, said: &Said) -> Outcome {
     let mut group = Group::new(config, 1, restored, now, &mut out);
     let message = match said.clone() {
         Said::Vote { term, last_index, last_term } => {
-            Message::Vote { term: Term(term), last_index: Index(last_index), last_term: Term(last_term) }
+            Message::Vote { term: Term(term), last_index: Index(last_index), last_term: Term(last_term), asked_at: 0 }
         }
         Said::Append { term, prev_index, prev_term, entries, commit } => Message::Append {
             term: Term(term),

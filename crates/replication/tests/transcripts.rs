@@ -32,6 +32,8 @@ struct Member {
     /// Agreed, and what of it a checkpoint covers.
     agreed: Vec<(Index, Term, String)>,
     cut: bool,
+    /// How far ahead its clock is.
+    ahead_ns: u64,
     fenced: bool,
     /// Was a member at the group's birth, and is one until it hears otherwise.
     born: bool,
@@ -91,7 +93,7 @@ fn message(message: &Message) -> String {
             format!("PreVote term {term}, log {last_index}@{last_term}")
         }
         Message::PreVoteReply { term, granted, .. } => format!("PreVoteReply term {term}, {granted}"),
-        Message::Vote { term, last_index, last_term } => format!("Vote term {term}, log {last_index}@{last_term}"),
+        Message::Vote { term, last_index, last_term, .. } => format!("Vote term {term}, log {last_index}@{last_term}"),
         Message::VoteReply { term, granted, .. } => format!("VoteReply term {term}, {granted}"),
         Message::Append { term, prev_index, prev_term, entries, commit, asked_at, .. } => {
             let entries: Vec<String> =
@@ -135,8 +137,8 @@ fn record(record: &Record) -> String {
 }
 
 impl World {
-    fn reading(&self) -> Reading {
-        Reading::at(self.now, Interval::around(self.now, EPSILON))
+    fn reading(&self, at: usize) -> Reading {
+        Reading::at(self.now, Interval::around(self.now + self.members[at].ahead_ns, EPSILON))
     }
 
     fn boot(&mut self, at: usize, invited: Option<Stay>) {
@@ -150,7 +152,7 @@ impl World {
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (150, 2, 0);
         (config.pin_log_bytes, config.most_pin_log_bytes) = (300, 600);
         config.prompt_ns = 0; // No time passes while they talk.
-        let now = self.reading();
+        let now = self.reading(at);
         let member = &mut self.members[at];
         let (applied, applied_term) = member.applied;
         let restored = Restored { records: member.disk.clone(), applied, applied_term };
@@ -162,7 +164,7 @@ impl World {
     }
 
     fn step(&mut self, at: usize, step: impl FnOnce(&mut Group, Reading, &mut Outbox<Group>)) -> Result<(), String> {
-        let mut now = self.reading();
+        let mut now = self.reading(at);
         let member = &mut self.members[at];
         if member.fenced {
             now.health = Health::Fenced;
@@ -337,6 +339,8 @@ impl World {
                 }
                 self.step(at, |group, now, out| group.flush(now, out))?;
             }
+            // Its clock is so many milliseconds ahead of the others'.
+            ["clock", who, "ahead", milliseconds] => self.members[node(who)?].ahead_ns = number(milliseconds)? * MS,
             // It does not know the time.
             ["fence", who] => self.members[node(who)?].fenced = true,
             ["trust", who] => self.members[node(who)?].fenced = false,
@@ -438,7 +442,13 @@ impl World {
 /// Random worlds meet these once in thousands.
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
-    for rule in [Rule::AckBeforeDurable, Rule::PromiseNotLogged, Rule::LeaseLeftBehind, Rule::LogContradictsStore] {
+    for rule in [
+        Rule::AckBeforeDurable,
+        Rule::PromiseNotLogged,
+        Rule::LeaseLeftBehind,
+        Rule::LogContradictsStore,
+        Rule::FarClocksHeard,
+    ] {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             transcripts();

@@ -45,7 +45,8 @@ impl Group {
         }
         self.leader = None;
         let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
-        let ask = |stay| Message::PreVote { term, last_index, last_term, stay };
+        let asked_at = now.interval.earliest;
+        let ask = |stay| Message::PreVote { term, last_index, last_term, stay, asked_at };
         if !self.votes() {
             // Nobody is silent without a reason: this one may have been removed.
             let asked = self.config.nodes.iter().copied().filter(|node| *node != self.config.me);
@@ -79,7 +80,8 @@ impl Group {
         self.persist_standing(Some(self.config.me), out);
         let (last_index, last_term) = self.log.last();
         for node in self.electors() {
-            out.send(self.address(node), Message::Vote { term: self.term, last_index, last_term });
+            let (term, asked_at) = (self.term, now.interval.earliest);
+            out.send(self.address(node), Message::Vote { term, last_index, last_term, asked_at });
         }
         self.arm_election(now, out);
     }

@@ -72,6 +72,10 @@ pub struct Grant {
     /// Until when, nanoseconds since the epoch.
     #[n(1)]
     pub until: u64,
+    /// How long a lease the holder counts on, from when it asked; 0 in what earlier releases wrote.
+    #[n(2)]
+    #[cbor(default)]
+    pub lease_ns: u64,
 }
 
 /// What a member keeps on disk.
@@ -139,6 +143,10 @@ pub enum Message {
         #[n(3)]
         #[cbor(default)]
         stay: Option<Stay>,
+        /// `TT.now().earliest` at the candidate when this was sent; 0 by earlier releases.
+        #[n(4)]
+        #[cbor(default)]
+        asked_at: u64,
     },
     /// Answer to `PreVote`.
     #[n(1)]
@@ -166,6 +174,10 @@ pub enum Message {
         /// Its term.
         #[n(2)]
         last_term: Term,
+        /// `TT.now().earliest` at the candidate when this was sent; 0 by earlier releases.
+        #[n(3)]
+        #[cbor(default)]
+        asked_at: u64,
     },
     /// Answer to `Vote`; the vote is on disk.
     #[n(3)]

@@ -28,12 +28,14 @@
 //! 7. Who is in the group, its log says; from the moment it does (`membership`, `changes`).
 //! 8. A group that nobody asks is silent (`quiescence`).
 //! 9. The log in memory reaches back as far as the members that are being helped need (`compaction`).
+//! 10. A leader whose clock is far ahead is not heard (`far_clocks`).
 
 mod appends;
 mod changes;
 mod compaction;
 mod elections;
 mod entries;
+mod far_clocks;
 mod membership;
 mod messages;
 mod promises;
@@ -672,9 +674,10 @@ impl Machine for Group {
     fn on_message(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
         // Not only members are heard: one that is behind does not know those who came after.
         let from = from.node;
-        if from == self.config.me || self.gone {
+        if from == self.config.me || self.gone || Self::is_from_far_ahead(now, &message) {
             return;
         }
+        self.shorten_promise(now);
         if let Message::Removed { index, landmarks } = &message {
             let landmarks = if broken(Rule::SplitSkipped) { &[] } else { &landmarks[..] };
             return self.on_removed(*index, landmarks, out);
@@ -728,7 +731,7 @@ impl Machine for Group {
                     }
                 }
             }
-            Message::Vote { term, last_index, last_term } => {
+            Message::Vote { term, last_index, last_term, .. } => {
                 let granted = term == self.term
                     && self.voted_for.is_none_or(|voted| voted == from)
                     && !self.promised_to_another(now, from)
@@ -791,7 +794,10 @@ impl Machine for Group {
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
             Timer::Election if self.gone || matches!(self.role, Role::Leader { .. }) => {}
-            Timer::Election => self.campaign(now, false, out),
+            Timer::Election => {
+                self.shorten_promise(now);
+                self.campaign(now, false, out);
+            }
             Timer::Heartbeat => self.heartbeat(now, out),
             Timer::Abdicate => self.abdicate(now, self.heir, out),
             Timer::Confirm => self.confirm(now, out),

@@ -31,15 +31,16 @@ impl Group {
 
     /// Promises a lease to a leader, and writes that down. False if it may not, for what it promised another or because it does not know the time.
     pub(super) fn promise(&mut self, now: Reading, to: NodeId, lease_ns: u64, out: &mut Outbox<Group>) -> bool {
+        self.shorten_promise(now);
         if self.promised_to_another(now, to) || lease_ns > LONGEST_LEASE_NS {
             return false;
         }
         let until = now.interval.latest.saturating_add(lease_ns);
         let until = self.grant.filter(|grant| grant.to == to).map_or(until, |grant| grant.until.max(until));
-        self.grant = Some(Grant { to, until });
+        self.grant = Some(Grant { to, until, lease_ns });
         let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
         if !covers(&self.written_grant) {
-            self.written_grant = Some(Grant { to, until: until.saturating_add(lease_ns) });
+            self.written_grant = Some(Grant { to, until: until.saturating_add(lease_ns), lease_ns });
             if broken(Rule::PromiseNotLogged) {
                 self.durable_grant = self.written_grant;
             } else {
