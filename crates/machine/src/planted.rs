@@ -198,8 +198,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `DecidesInAnyTerm`, `EndedUnknown`, `ReadVoteNotRenewed`, `FencedServes` and
-    /// `SlotWithdrawnLate` are not among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
+    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes` and `SlotWithdrawnLate` are not
+    /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
     pub const ALL: [Rule; 46] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,

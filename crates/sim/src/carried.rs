@@ -110,8 +110,8 @@ pub trait Carried: Sized + 'static {
     fn settled(world: &mut World<Self>, node: usize);
     /// A node is about to end in order.
     fn abdicate(world: &mut World<Self>, node: usize);
-    /// Whether the others would miss it if it ended now.
-    fn leads(life: &Life<Self>) -> bool;
+    /// The shards that a node leads, as far as it knows: the others would miss it if it ended now.
+    fn led(life: &Life<Self>) -> BTreeSet<ShardId>;
 
     /// Whether an effect rests on something that may have lapsed when it is done.
     fn is_leased(effect: &EffectOf<Self>) -> bool;

@@ -2,6 +2,7 @@
 //! rates of their own. On cluster time a node's system clock is asked once, and the rest is what nodes tell each other. With time masters every node is one: its
 //! system clock is its reference, and what it reads is what most references agree on.
 
+use crate::faults::FAR;
 use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
 use meridian_clock::daemon::{Daemon, Told};
 use meridian_clock::question::Poll;
@@ -88,7 +89,7 @@ impl Asking {
     }
 }
 
-/// One node's clock. It never goes back, whatever it is set to.
+/// One node's clock. It never goes back within a process, whatever it is set to.
 #[derive(Debug)]
 pub struct NodeClock {
     time: TrueTime,
@@ -125,8 +126,14 @@ impl NodeClock {
         }
     }
 
+    /// Whether what it has shown is far ahead of the time: a process that has seen this sees nothing earlier.
+    pub fn is_far(&self) -> bool {
+        self.course.lock().newest > self.time.now() + FAR / 2
+    }
+
     /// A process begins, which asks these; with time masters, it is one of them if it has a reference of its own. True if the time has to be asked for.
     pub fn begin(&self, others: Vec<NodeId>, refers: bool) -> bool {
+        self.course.lock().newest = 0;
         let now = self.time.now();
         let (boot_ns, system_ns) = (self.boot_ns(now), now.saturating_add_signed(self.course.lock().offset(now)));
         let Some(asking) = &self.asking else { return false };

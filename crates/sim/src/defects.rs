@@ -111,6 +111,12 @@ impl Defect {
             | Defect::Rule(Rule::StaleLogElected | Rule::PromiseNotLogged) => {
                 Faults { process: true, network: true, ..none }
             }
+            // Who is deposed and does not know it was asleep, or not heard.
+            Defect::Rule(Rule::EndedUnknown | Rule::DecidesInAnyTerm) => {
+                Faults { process: true, network: true, ..none }
+            }
+            // A clock that is far ahead matters where its node leads.
+            Defect::Rule(Rule::FarClocksHeard) => Faults { lies: true, ..none },
             // What is not on disk yet matters to slow disks that lose power.
             Defect::Rule(Rule::AckBeforeDurable) => Faults { process: true, network: true, disk: true, ..none },
             // Clocks that are true need no log to keep an order.

@@ -4,6 +4,7 @@
 //! off, or lose what they had not synced; a minority may lose what they had.
 
 use crate::{Options, Timebase};
+use meridian_systems::Recipe;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -16,6 +17,9 @@ const MOST: usize = 8;
 /// How far a clock that lies may be from true time: several leases.
 const LIE: u64 = 2 * S;
 
+/// How far ahead a far clock is.
+pub const FAR: u64 = 3_600 * S;
+
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -26,7 +30,7 @@ pub struct Faults {
     /// Slow and failing syncs, full disks; torn and lost unsynced writes at each crash; and, on a minority of the nodes, flipped bits, writes that
     /// go astray, lost files.
     pub disk: bool,
-    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, slow processors, nodes that are lost with their disks or come
+    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, leaders that sleep, slow processors, nodes that are lost with their disks or come
     /// back with empty ones.
     pub process: bool,
     /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that of real time. With time masters a minority lies, and the
@@ -54,6 +58,32 @@ pub enum Decay {
     FileLost,
 }
 
+/// What stops of a node that sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stops {
+    /// Its processor: what comes meanwhile waits.
+    Processor,
+    /// Its processor, and its connections break: what others say to it meanwhile is lost.
+    ProcessorAndConnections,
+    /// Its links, in both directions: what it says meanwhile is heard late, and so is what it is told.
+    Links,
+}
+
+/// A leader that sleeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleep {
+    /// Which of the nodes that lead sleeps.
+    pub turn: usize,
+    /// What of it.
+    pub stops: Stops,
+    /// It wakes after so long at the latest.
+    pub most_ns: u64,
+    /// What waited comes within so long after it wakes.
+    pub backlog_ns: u64,
+    /// The nodes that lead instead are cut off so long before it wakes, and for so long afterwards.
+    pub successors_cut_ns: Option<(u64, u64)>,
+}
+
 /// One fault.
 #[derive(Clone, Debug)]
 pub enum Fault {
@@ -79,6 +109,8 @@ pub enum Fault {
     StrobeBeyond { node: usize, for_ns: u64 },
     /// A clock stands still.
     Freeze { node: usize, for_ns: u64 },
+    /// A clock is an hour ahead. When it is set right its node begins anew: within a process time does not go back.
+    FarClock { node: usize, for_ns: u64 },
     /// Each sync takes so long.
     SlowDisk { node: usize, sync_ns: u64 },
     /// Nothing can be added.
@@ -98,6 +130,8 @@ pub enum Fault {
     End { node: usize, for_ns: u64 },
     /// A node does nothing for a while and does not know.
     Pause { node: usize, for_ns: u64 },
+    /// A node that leads does nothing, or is not heard, for longer than leases last, and wakes when another leads.
+    Sleep(Sleep),
     /// Whatever a node does takes so long.
     SlowProcessor { node: usize, step_ns: u64, for_ns: u64 },
     /// A node never comes back.
@@ -124,6 +158,7 @@ impl Fault {
             Fault::Lie { .. } => "clock lies by drift",
             Fault::StrobeBeyond { .. } => "clock lies by strobe",
             Fault::Freeze { .. } => "clock frozen",
+            Fault::FarClock { .. } => "clock lies by an hour",
             Fault::SlowDisk { .. } => "slow disk",
             Fault::FullDisk { .. } => "full disk",
             Fault::SyncFails { .. } => "failed sync",
@@ -137,6 +172,8 @@ impl Fault {
             Fault::Alone { .. } => "others restart",
             Fault::End { .. } => "end in order",
             Fault::Pause { .. } => "pause",
+            Fault::Sleep(Sleep { stops: Stops::Links, .. }) => "silent leader",
+            Fault::Sleep(_) => "sleeping leader",
             Fault::SlowProcessor { .. } => "slow processor",
             Fault::Lost { .. } => "lost node",
             Fault::Wiped { forgets: true, .. } => "wiped node",
@@ -169,6 +206,7 @@ enum Kind {
     LieByDrift,
     StrobeBeyond,
     Freeze,
+    FarClock,
     SlowDisk,
     FullDisk,
     SyncFails,
@@ -180,6 +218,7 @@ enum Kind {
     Alone,
     End,
     Pause,
+    Sleep,
     SlowProcessor,
     Lost,
     Wiped,
@@ -193,11 +232,15 @@ impl Nemesis {
             (faults.network, &[CutOff, CutOneWay, Weather, Clog, Break]),
             (faults.clock, &[Step, Drift, Strobe, Widen]),
             (faults.disk, &[SlowDisk, FullDisk, SyncFails, Injury]),
-            (faults.process, &[Crash, Blink, PowerFailure, Restarts, Alone, End, Pause, SlowProcessor, Lost, Wiped]),
-            (faults.lies, &[LieByStep, LieByDrift, StrobeBeyond, Freeze]),
+            (
+                faults.process,
+                &[Crash, Blink, PowerFailure, Restarts, Alone, End, Pause, Sleep, SlowProcessor, Lost, Wiped],
+            ),
+            (faults.lies, &[LieByStep, LieByDrift, StrobeBeyond, Freeze, FarClock]),
         ];
         let mut allowed: Vec<Kind> =
             groups.iter().filter(|(allowed, _)| *allowed).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
+        allowed.retain(|kind| *kind != Sleep || options.protocol == Recipe::Spanner); // Elsewhere nobody leads.
         let some = if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
         let kinds: Vec<Kind> = (0..some).map(|_| allowed.swap_remove(rng.random_range(0..allowed.len()))).collect();
         let pace_ns = [100, 300, 1_000, 3_000][rng.random_range(0..4)] * MS;
@@ -210,7 +253,7 @@ impl Nemesis {
             {
                 3_000 * MS
             }
-            _ if has(&[PowerFailure, Restarts, Alone, End, Lost, Wiped]) => 1_000 * MS,
+            _ if has(&[PowerFailure, Restarts, Alone, End, Sleep, Lost, Wiped]) => 1_000 * MS,
             _ if kinds.len() > MANY || has(&[Crash, SyncFails, Pause]) => 500 * MS,
             _ => 0,
         };
@@ -263,6 +306,8 @@ impl Nemesis {
             Kind::LieByDrift => Fault::Lie { node: liar, by_ns: lie, over_ns: 1 + short },
             Kind::StrobeBeyond => Fault::StrobeBeyond { node: liar, for_ns: short },
             Kind::Freeze => Fault::Freeze { node: liar, for_ns: short },
+            // One at a time: no majority may be so wrong.
+            Kind::FarClock => Fault::FarClock { node: 0, for_ns: short },
             Kind::SlowDisk => Fault::SlowDisk { node, sync_ns: rng.random_range(MS..400 * MS) },
             Kind::FullDisk => Fault::FullDisk { node, for_ns: short },
             Kind::SyncFails => {
@@ -280,6 +325,17 @@ impl Nemesis {
             Kind::Alone => Fault::Alone { node, for_ns: short },
             Kind::End => Fault::End { node, for_ns: short },
             Kind::Pause => Fault::Pause { node, for_ns: short },
+            Kind::Sleep => {
+                let stops = [Stops::Processor, Stops::ProcessorAndConnections, Stops::Links];
+                let backlog_ns = if rng.random_bool(0.5) { 5 * MS } else { rng.random_range(5 * MS..1_000 * MS) };
+                Fault::Sleep(Sleep {
+                    turn: node,
+                    stops: stops[rng.random_range(0..stops.len())],
+                    most_ns: rng.random_range(5 * S..30 * S),
+                    backlog_ns,
+                    successors_cut_ns: rng.random_bool(0.5).then_some((rng.random_range(0..5 * S), short)),
+                })
+            }
             Kind::SlowProcessor => {
                 Fault::SlowProcessor { node, step_ns: rng.random_range(MS / 100..10 * MS), for_ns: short }
             }

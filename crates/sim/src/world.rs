@@ -72,6 +72,7 @@ mod one_by_one;
 mod processor;
 mod qwstore;
 mod sessions;
+mod sleeping;
 mod spanner;
 mod staging;
 mod striking;
@@ -145,6 +146,8 @@ enum Event<R: Carried> {
     },
     /// What waits for a node's processor goes on.
     Free,
+    /// A node that sleeps may be about to wake.
+    Rouse,
     Begin(usize),
     Poll(Task),
 }
@@ -166,6 +169,7 @@ struct Node<R: Carried> {
     acquaintances: Acquaintances,
     life: Option<Life<R>>,
     paused_until: u64,
+    asleep: Option<sleeping::Asleep<R>>,
     sync_ns: u64,
     /// A slow processor: each step takes so long, until then.
     slow: (u64, u64),
@@ -323,6 +327,7 @@ impl<R: Carried> World<R> {
                 acquaintances: Acquaintances::of_newborn(DiskId(0)),
                 life: None,
                 paused_until: 0,
+                asleep: None,
                 sync_ns: 2 * MS,
                 slow: (0, 0),
                 busy_until: 0,
@@ -465,7 +470,7 @@ impl<R: Carried> World<R> {
             quiet: self.quiet_transactions,
             failures: self.failures,
             profile: self.options.profile.map(|_| self.measured),
-            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(R::leads)),
+            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| !R::led(life).is_empty())),
             trace_hash: self.trace,
             events: self.events,
         }
@@ -535,9 +540,16 @@ impl<R: Carried> World<R> {
         // What happens to a node is not done by it.
         let done_to = matches!(
             event,
-            Event::Boot | Event::Crash { .. } | Event::Room | Event::Strobe { .. } | Event::Right | Event::Free
+            Event::Boot
+                | Event::Crash { .. }
+                | Event::Room
+                | Event::Strobe { .. }
+                | Event::Right
+                | Event::Free
+                | Event::Rouse
         );
         let Some(Whom { node, .. }) = whom.filter(|_| !done_to) else { return self.take_place(whom, event) };
+        let Some(event) = self.outsleeps(whom, event) else { return };
         let until = self.nodes[node].paused_until;
         if until > self.now() {
             // Who wakes goes on in any order: a session may be faster than the timer that would have stopped it.
@@ -608,6 +620,7 @@ impl<R: Carried> World<R> {
             Event::End { for_ns, until } => self.end(node, for_ns, until),
             Event::Crash { for_ns } => self.crash(node, for_ns),
             Event::Free => self.free(node),
+            Event::Rouse => self.rouse(node),
             Event::Begin(client) => self.begin(client),
             Event::Poll(task) => self.go_on_with(task),
         }

@@ -151,9 +151,10 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
 }
 
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
-const RARE: [Rule; 12] = [
+const RARE: [Rule; 13] = [
     Rule::FencedPrepares,
     Rule::AttemptsMixed,
+    Rule::ServedForgotten,
     Rule::RepliesBeforeDurable,
     Rule::FastQuorumTooSmall,
     Rule::DecidesFromOne,

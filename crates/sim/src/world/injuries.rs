@@ -141,7 +141,7 @@ impl<R: Carried> World<R> {
     pub(super) fn end(&mut self, node: usize, for_ns: u64, until: u64) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
-        if R::leads(life) && self.now() < until {
+        if !R::led(life).is_empty() && self.now() < until {
             return self.push(MS, whom, Event::End { for_ns, until });
         }
         if let Some(life) = self.leave(node) {

@@ -54,6 +54,7 @@ impl<R: Carried> World<R> {
                 self.record(client);
             }
         }
+        self.wake(node);
         let there = &mut self.nodes[node];
         there.inbox.clear();
         there.busy_until = 0;

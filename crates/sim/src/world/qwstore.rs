@@ -125,8 +125,8 @@ impl Carried for QwStore {
 
     fn abdicate(_: &mut World<Self>, _: usize) {}
 
-    fn leads(_: &Life) -> bool {
-        false
+    fn led(_: &Life) -> BTreeSet<ShardId> {
+        BTreeSet::new()
     }
 
     fn is_leased(_: &Effect) -> bool {

@@ -105,6 +105,9 @@ impl<R: Carried> World<R> {
         if until > self.now() {
             return self.push_at(until, None, Event::Poll(task));
         }
+        if self.sleeps(node, task) {
+            return;
+        }
         let Some(life) = &mut self.nodes[node].life else { return };
         let Some(errand) = life.errands.get_mut(&number) else { return };
         let waker = Waker::from(Arc::new(Ready { task, queue: Arc::clone(&self.ready) }));
@@ -120,6 +123,9 @@ impl<R: Carried> World<R> {
         let until = self.nodes[node].paused_until.max(busy_until);
         if until > self.now() {
             return self.push_at(until, None, Event::Poll(Task::Client(client)));
+        }
+        if self.sleeps(node, Task::Client(client)) {
+            return;
         }
         let there = &mut self.clients[client];
         let Some(attempt) = &mut there.attempt else { return };

@@ -3,7 +3,7 @@
 use super::{Event, HAND_OVER_PATIENCE, LIE, MS, Whom, World};
 use crate::Defect;
 use crate::carried::{Carried, Desk};
-use crate::faults::Fault;
+use crate::faults::{FAR, Fault};
 use crate::world::injuries::Part;
 use meridian_machine::steps;
 use rand::Rng;
@@ -67,6 +67,10 @@ impl<R: Carried> World<R> {
                 self.nodes[node].clock.freeze();
                 self.push(for_ns, Some(Whom { node, life: None }), Event::Right);
             }
+            Fault::FarClock { node, for_ns } => {
+                self.nodes[node].clock.slew(FAR as i64, 0);
+                self.push(for_ns, Some(Whom { node, life: None }), Event::Right);
+            }
             Fault::SlowDisk { node, sync_ns } => self.nodes[node].sync_ns = sync_ns,
             Fault::FullDisk { node, for_ns } => {
                 self.nodes[node].disks.0.set_full(true);
@@ -101,6 +105,7 @@ impl<R: Carried> World<R> {
                     self.push(after, Some(Whom { node, life: None }), Event::Crash { for_ns });
                 }
             }
+            Fault::End { node, .. } if self.is_stopped(node) => return false,
             Fault::End { node, for_ns } => {
                 let Some(life) = &self.nodes[node].life else { return false };
                 let incarnation = Some(life.incarnation);
@@ -112,6 +117,7 @@ impl<R: Carried> World<R> {
                 );
             }
             Fault::Pause { node, for_ns } => self.nodes[node].paused_until = now + for_ns,
+            Fault::Sleep(sleep) => return self.fall_asleep(sleep),
             Fault::SlowProcessor { node, step_ns, for_ns } => self.nodes[node].slow = (step_ns, now + for_ns),
             Fault::Lost { node } => {
                 if !self.may_injure(node) || !self.gone.insert(node) {
@@ -124,7 +130,7 @@ impl<R: Carried> World<R> {
         true
     }
 
-    fn cut(&mut self, nodes: &[usize], inward: bool, outward: bool, for_ns: u64) {
+    pub(super) fn cut(&mut self, nodes: &[usize], inward: bool, outward: bool, for_ns: u64) {
         let until = self.now() + for_ns;
         for a in nodes {
             for b in (0..self.nodes.len()).filter(|b| !nodes.contains(b)) {
@@ -176,6 +182,10 @@ impl<R: Carried> World<R> {
         }
         self.nodes[node].clock.claim(self.half_width_ns);
         self.nodes[node].clock.set(0);
+        if self.nodes[node].clock.is_far() && self.nodes[node].life.is_some() {
+            self.tell(|| format!("{} ends: its clock was far ahead", self.members[node]));
+            self.end_process(node);
+        }
     }
 
     /// No fault strikes any more, and what struck is repaired.
@@ -190,6 +200,7 @@ impl<R: Carried> World<R> {
             there.disks.0.take_failed_sync();
             there.disks.1.take_failed_sync();
             (there.sync_ns, there.paused_until, there.slow) = (2 * MS, 0, (0, 0));
+            self.wake(node);
             self.set_right(node);
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
         }

@@ -164,8 +164,9 @@ impl Carried for Spanner {
         }
     }
 
-    fn leads(life: &Life) -> bool {
-        life.members.values().any(|member| member.replica.is_serving())
+    fn led(life: &Life) -> BTreeSet<ShardId> {
+        let led = life.members.iter().filter(|(_, member)| member.replica.is_serving());
+        led.map(|(shard, _)| *shard).collect()
     }
 
     fn is_leased(effect: &Effect) -> bool {

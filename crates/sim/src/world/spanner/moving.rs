@@ -35,7 +35,7 @@ impl World<Spanner> {
     pub(super) fn move_members(&mut self) {
         let mut leaders: Vec<(usize, ShardId)> = Vec::new();
         for (node, there) in self.nodes.iter().enumerate() {
-            let Some(life) = there.life.as_ref().filter(|_| there.paused_until <= self.time.now()) else { continue };
+            let Some(life) = there.life.as_ref().filter(|_| !self.is_stopped(node)) else { continue };
             let led = life.members.iter().filter(|(_, member)| member.replica.is_serving());
             leaders.extend(led.map(|(shard, _)| (node, *shard)));
         }

@@ -46,7 +46,7 @@ impl World<Spanner> {
         {
             for (led, member) in &life.members {
                 let within = member.replica.bounds().contains(&key) && member.replica.bounds().start != key;
-                if member.replica.is_serving() && within && self.nodes[node].paused_until <= self.now() {
+                if member.replica.is_serving() && within && !self.is_stopped(node) {
                     leaders.push((node, *led));
                 }
             }

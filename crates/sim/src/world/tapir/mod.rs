@@ -194,8 +194,8 @@ impl Carried for Tapir {
 
     fn abdicate(_: &mut World<Self>, _: usize) {}
 
-    fn leads(_: &Life) -> bool {
-        false
+    fn led(_: &Life) -> BTreeSet<ShardId> {
+        BTreeSet::new()
     }
 
     fn is_leased(_: &Effect) -> bool {
