@@ -78,7 +78,7 @@ pub struct Simulation {
     /// Transactions that may write, before the faults end.
     #[arg(long, default_value_t = 300)]
     txns: usize,
-    /// How often some shard's group is asked for other members; drawn from the seed if not given.
+    /// How often other nodes are to have a shard's members, or a database's replicas; drawn from the seed if not given.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1000))]
     moves: Option<u32>,
     /// Only these of the faults that are drawn strike, FROM..TO: what a shrunk world prints.
@@ -300,7 +300,7 @@ impl Simulation {
         let is_transactional = self.protocol.has_transactions();
         let counts = matches!(self.workload, Work::One(workload) if !Workload::of(self.protocol).contains(&workload));
         let misfits = [
-            (self.moves.is_some() && !is_led, "--moves", "its replicas are where they are"),
+            (self.moves.is_some() && !is_transactional, "--moves", "its replicas are where they are"),
             (self.profile.is_some() && !is_led, "--profile", "what is predicted are groups that are led"),
             (self.nodes.is_multiple_of(2) && is_transactional && !is_led, "--nodes", "its replicas are an odd number"),
             (self.sql && !is_transactional, "--sql", "tables need transactions"),

@@ -158,11 +158,16 @@ impl<R: Leaderless> Desk<R> {
         *self.members.write() = members;
     }
 
-    /// This node has no replica any more.
-    pub fn remove(&self) {
-        if let Some(replica) = self.replica.write().take() {
+    /// This node's replica takes no step any more, and no step of it is under way when this returns.
+    pub fn remove(&self) -> Option<Arc<ReplicaOf<R>>> {
+        let replica = self.replica.write().take();
+        if let Some(replica) = &replica {
             replica.stop();
+            while !replica.is_idle() {
+                std::thread::yield_now();
+            }
         }
+        replica
     }
 
     /// For how long superseded versions are kept, if somebody says.

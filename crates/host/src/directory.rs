@@ -36,7 +36,8 @@ use meridian_store::{Left, Space};
 use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
 use meridian_systems::spanner::{Damaged, MOST_SHARDS, Origin, Replica};
-use meridian_systems::tapir::Forgetting;
+use meridian_systems::tapir::lifecycle::{self, Begins, Turn};
+use meridian_systems::tapir::{Forgetting, have_taken_over, rows};
 use meridian_txn::locking::Members;
 use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -205,14 +206,28 @@ impl Directory {
         }
         let of_thread = Arc::downgrade(&directory);
         let thread = directory.here.plumbing.guard.spawn("databases", move || {
-            while let Ok(task) = to_do.recv() {
+            // Rows that could not be learnt, for want of room.
+            let mut unlearnt: BTreeMap<DatabaseId, DatabaseRow> = BTreeMap::new();
+            loop {
+                let wait = if unlearnt.is_empty() { Duration::MAX } else { AGAIN };
+                let task = match to_do.recv_timeout(wait) {
+                    Ok(task) => Some(task),
+                    Err(mpsc::RecvTimeoutError::Timeout) => None,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                };
                 let Some(directory) = of_thread.upgrade() else { return };
+                let Some(task) = task else {
+                    unlearnt.retain(|_, row| directory.learn(row.clone()).is_err());
+                    continue;
+                };
                 match task {
-                    Task::Learn(row) => {
-                        if let Err(error) = directory.learn(row) {
-                            tracing::error!(%error, "a database cannot be begun or ended on this node");
+                    Task::Learn(row) => match directory.learn(row.clone()) {
+                        Ok(()) => drop(unlearnt.remove(&row.id)),
+                        Err(error) => {
+                            tracing::error!(%error, "a database cannot be begun or ended on this node; trying again");
+                            unlearnt.insert(row.id, row);
                         }
-                    }
+                    },
                     Task::Invite(database, shard, stay) => {
                         if let Err(error) = directory.invite(database, shard, stay) {
                             tracing::error!(%error, "a member of a shard cannot be begun on this node; its leader asks again");
@@ -256,62 +271,63 @@ impl Directory {
         Ok(())
     }
 
-    /// Its replica, if it has one, with what the log has of its stay. Where that has been in a later epoch than the row, which may be older than the log after a restart, it waits for the newer row.
+    /// Its replica, if the row gives it one, with what the store and the log have of its stay.
     fn begin_replica(&self, row: &DatabaseRow, guarantee: Guarantee, desk: &Arc<tapir::Desk>) -> Result<(), OpenError> {
-        let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
+        let (key, here) = (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.here);
         let kept = self.records.lock().get(&key).cloned().unwrap_or_default();
         let mut records: Vec<tapir::Kept> = self.read(Kind::Tapir, &kept)?;
-        if tapir::members::kept_in(&records) > row.epoch {
-            return Ok(());
+        let failed = |error| self.of_store(error);
+        let mut space = Space::open(key.database, key.shard, Arc::clone(&here.plumbing.store)).map_err(failed)?;
+        let as_of = space.as_of().map_err(failed)?;
+        let begins = lifecycle::begins(row, &here.members, here.me, as_of, &mut records);
+        let (with, let_go) = match begins {
+            Begins::Waits => (None, None),
+            Begins::Without { let_go } => (None, let_go),
+            Begins::With { stay, let_go } => (Some(stay), let_go),
+        };
+        if let Some(as_of) = let_go {
+            space = space.let_go(as_of).map_err(failed)?;
+            here.plumbing.journal.forget(key);
         }
-        self.records.lock().remove(&key);
-        let since = tapir::members::since(row, &self.here.members, self.here.me);
-        tapir::members::keep_since(&mut records, since.unwrap_or_default());
-        // It is no member any more, or is one again, and has nothing of that yet.
-        let has_nothing = since.is_none_or(|since| since > 0 && records.is_empty());
-        if has_nothing && !desk.members().former.contains(&self.here.me) {
-            records.clear();
-            self.remove(key).map_err(|error| self.of_store(error))?;
+        if let Some(stay) = with {
+            if stay > 0 && let_go.is_some() {
+                tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
+            }
+            let (forgetting, takes_over) = (here.forgetting, stay > 0);
+            let place = tapir::Place { space, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
+            tapir::begin(place, records).map_err(failed)?.into_iter().for_each(|replica| desk.add(replica));
         }
-        let (forgetting, takes_over) = (self.here.forgetting, since > Some(0));
-        let place = tapir::Place { key, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
-        let replica = tapir::begin(place, records).map_err(|error| self.of_store(error))?;
-        replica.into_iter().for_each(|replica| desk.add(replica));
+        if begins != Begins::Waits {
+            self.records.lock().remove(&key);
+        }
+        desk.lifecycle().begun(rows::members(row, &here.members), begins);
         Ok(())
     }
 
-    /// Removes what this node had of a shard without leaders.
-    fn remove(&self, key: MachineKey) -> Result<(), StoreError> {
-        Space::open(key.database, key.shard, Arc::clone(&self.here.plumbing.store))?.forget()?;
-        self.here.plumbing.journal.forget(key);
-        Ok(())
-    }
-
-    /// Others take over, or this node does, or it has nothing to do with it any more.
+    /// Other nodes' replicas take over, or this one's does, or this node has none any more.
     fn take_over(&self, row: &DatabaseRow, guarantee: Guarantee, desk: &Arc<tapir::Desk>) -> Result<(), OpenError> {
-        let (me, before, members) = (self.here.me, desk.members(), tapir::members::of(row, &self.here.members));
-        if members == before {
-            return Ok(());
+        let (me, all) = (self.here.me, &self.here.members);
+        desk.reconfigure(rows::members(row, all));
+        let turn = desk.lifecycle().turn(row, all, me);
+        match turn {
+            Turn::Nothing => Ok(()),
+            Turn::Reconfigure(members) => {
+                desk.lifecycle().reconfigured(members.clone());
+                if let Some(replica) = desk.replica() {
+                    replica.post(Input::Call(Box::new(move |replica: &mut tapir::Replica, now, out| {
+                        replica.reconfigure(now, members, out);
+                    })));
+                }
+                Ok(())
+            }
+            Turn::Anew => {
+                if let Some(replica) = desk.remove() {
+                    replica.world().space().close();
+                    desk.lifecycle().stopped();
+                }
+                self.begin_replica(row, guarantee, desk)
+            }
         }
-        desk.reconfigure(members.clone());
-        let since = tapir::members::since(row, &self.here.members, me);
-        // One of an earlier stay is not the one that takes over.
-        let stays = members.has(me) && since.is_none_or(|since| since <= before.epoch);
-        if let Some(replica) = desk.replica().filter(|_| stays) {
-            replica.post(Input::Call(Box::new(move |replica: &mut tapir::Replica, now, out| {
-                replica.reconfigure(now, members, out);
-            })));
-            return Ok(());
-        }
-        if desk.replica().is_some() {
-            desk.remove();
-            let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
-            self.remove(key).map_err(|error| self.of_store(error))?;
-        }
-        if since.is_some() {
-            tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
-        }
-        self.begin_replica(row, guarantee, desk)
     }
 
     /// The same where nobody agrees on anything.
@@ -327,7 +343,7 @@ impl Directory {
     /// Where sessions of a database without leaders meet.
     fn new_desk<R: Leaderless>(&self, row: &DatabaseRow, recipe: R) -> Arc<Desk<R>> {
         let here = &self.here;
-        let members = tapir::members::of(row, &here.members);
+        let members = rows::members(row, &here.members);
         let me = (here.me, here.incarnation);
         let desk = Desk::new(row.id, me, members, Arc::clone(&here.plumbing), Arc::clone(&here.peers), recipe);
         desk.retain(row.retention_ns);
@@ -516,7 +532,9 @@ impl Directory {
         });
         left.iter().for_each(|key| self.here.plumbing.journal.forget(*key));
         let ended = door.map(|door| door.close()).unwrap_or_default();
-        let mut shards: Vec<u32> = ended.iter().map(|shard| shard.0).collect();
+        // Behind the settler, which may hold them for another round.
+        ended.iter().for_each(|shard| shard.space().close());
+        let mut shards: Vec<u32> = ended.iter().map(|shard| shard.space().id().shard).collect();
         for shard in &shards {
             self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: *shard });
         }
@@ -796,20 +814,17 @@ impl Directory {
             |databases: &Databases| databases.named(name).cloned().ok_or_else(|| DatabaseError::Missing(name.into()));
         self.write(|databases| {
             let row = of_name(databases)?;
-            tapir::members::next(&row, &self.here.members, &replicas).map_err(DatabaseError::Replicas)
+            rows::next(&row, &self.here.members, &replicas).map_err(DatabaseError::Replicas)
         })
         .await?;
         let until = crate::clock::boot_ns() + TAKEN_OVER_WITHIN_NS;
         let epoch = desk.members().epoch;
-        desk.have_taken_over(epoch, until).await.map_err(|why| {
+        let shards = [(FIRST_SHARD, Key::default())];
+        have_taken_over(&**desk, &shards, epoch, until).await.map_err(|why| {
             let why = format!("{why}: the change goes on when it does, and ends when it is asked for again");
             DatabaseError::Failed(Failure::Unavailable(why))
         })?;
-        self.write(|databases| {
-            let row = of_name(databases)?;
-            Ok(if row.epoch == epoch { DatabaseRow { former: Vec::new(), ..row } } else { row })
-        })
-        .await
+        self.write(|databases| Ok(rows::ended(&of_name(databases)?, epoch))).await
     }
 
     /// Numbers for new shards of a database; whatever becomes of the shards, nobody else gets them.

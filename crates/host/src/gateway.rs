@@ -8,7 +8,7 @@ use crate::tapir;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
-use meridian_placement::{DatabaseRow, FIRST_SHARD};
+use meridian_placement::DatabaseRow;
 use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
 use meridian_txn::{Age, Database};
 use std::sync::Arc;
@@ -91,14 +91,17 @@ impl Door {
         }
     }
 
-    /// Lets go of everybody, and ends what this node has of its shards: says which.
-    pub fn close(&self) -> Vec<ShardId> {
+    /// Lets go of all sessions, and ends what this node has of its shards: says what that is.
+    pub fn close(&self) -> Vec<Arc<dyn Settles>> {
         match self {
             Door::Spanner(gateway) => {
-                gateway.site().sessions().close().iter().map(|member| member.world().shard()).collect()
+                let ended = gateway.site().sessions().close();
+                ended.into_iter().map(|member| member as Arc<dyn Settles>).collect()
             }
-            Door::Tapir(gateway) => gateway.site().close().iter().map(|_| FIRST_SHARD).collect(),
-            Door::QwStore(gateway) => gateway.site().close().iter().map(|_| FIRST_SHARD).collect(),
+            Door::Tapir(gateway) => gateway.site().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect(),
+            Door::QwStore(gateway) => {
+                gateway.site().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect()
+            }
         }
     }
 }

@@ -133,6 +133,16 @@ pub enum Rule {
     EpochUnchecked,
     /// Who takes over begins with what one of the former replicas has.
     FormerNotAsked,
+    /// What a node's log has of an earlier stay counts when the node is given a replica again.
+    EarlierStayKept,
+    /// What a node's store has of an earlier stay is there when the node is given a replica again.
+    LetGoForgotten,
+    /// A replica that takes over serves reads before it has everything.
+    ServesUncopied,
+    /// A replica that begins again while it copies asks for what was settled since, of which former replicas do not know.
+    CopyMovesOn,
+    /// The row of an epoch is noted before the node's replica has begun as that says.
+    NotedBeforeBegun,
     /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
@@ -265,6 +275,10 @@ impl Rule {
         Rule::EpochUnchecked,
         Rule::OlderViewsMerged,
     ];
+
+    /// Those of replicas that take over from others, where worlds change them (`sim/tests/taking_over.rs`).
+    pub const OF_TAKING_OVER: [Rule; 5] =
+        [Rule::EarlierStayKept, Rule::LetGoForgotten, Rule::ServesUncopied, Rule::CopyMovesOn, Rule::NotedBeforeBegun];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `ClocksUncapped`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
     /// `systems/tests/schedules.rs`).

@@ -77,6 +77,8 @@ pub trait Carried: Sized + 'static {
     type Own;
     /// What happens in no other recipe's world.
     type Happening;
+    /// What is agreed on outside of the database, in `system`, where a recipe needs that.
+    type Catalog: Default;
 
     /// A message as it travels.
     fn write_frame(from: Address, to: Address, message: &MessageOf<Self>) -> Vec<u8>;
@@ -126,8 +128,8 @@ pub trait Carried: Sized + 'static {
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool;
     /// What is left in one.
     fn what_is_left(member: &Member<Self::Replica>) -> String;
-    /// The keys that a replica has, and whether it holds their versions.
-    fn holds(member: &Member<Self::Replica>) -> (KeyRange, bool);
+    /// The keys that a replica has, and whether it holds their versions; nothing, of a replica whose shard goes on without it.
+    fn holds(member: &Member<Self::Replica>) -> Option<(KeyRange, bool)>;
     /// Holds what happened against what the recipe promises; what a client was not told gets the timestamp at which it was installed. Transactions and equal copies are promised, unless a recipe
     /// says otherwise.
     fn judge(world: &mut World<Self>) -> Result<(), String> {

@@ -75,7 +75,8 @@ impl Defect {
     /// A world without leaders in which it may show.
     pub fn world_of_tapir(self, seed: u64) -> Options {
         let protocol = Recipe::Tapir(Guarantee::StrictlySerializable);
-        Options { protocol, defect: Some(self), faults: self.faults(), ..campaign(seed) }
+        // Replicas stay where they are: what is broken here shows without, and sooner.
+        Options { protocol, defect: Some(self), faults: self.faults(), moves: Some(0), ..campaign(seed) }
     }
 
     /// As tables have it.

@@ -64,9 +64,14 @@ impl Journal {
 
     /// The same, and what is on its way.
     pub fn leave(&mut self, shard: ShardId) {
+        self.stop(shard);
+        self.forget(shard);
+    }
+
+    /// What is on its way of a shard is not written any more, and its replica is not told.
+    pub fn stop(&mut self, shard: ShardId) {
         self.writing.retain(|then| !matches!(then, Then::Tell(of, _) if *of == shard));
         self.queue.retain(|(of, _, _)| *of != shard);
-        self.forget(shard);
     }
 
     /// True if there is anything to write.

@@ -18,7 +18,7 @@
 //! | folder | what a life, a desk and the world's own happenings are |
 //! |---|---|
 //! | `spanner`, `world/spanner` | members of groups that are led, on any number of shards, which split and move |
-//! | `tapir`, `world/tapir` | replicas that nobody leads, of two shards, which stay as they are |
+//! | `tapir`, `world/tapir` | replicas without a leader, of two shards, which move to other nodes |
 //! | `qwstore`, `world/qwstore` | replicas that agree on nothing; what is promised is judged by registers, and not as transactions |
 //!
 //! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge that does not notice them is worth nothing.
@@ -98,7 +98,7 @@ pub struct Options {
     pub scene: Option<scene::Scene>,
     /// How often a shard is split; without it, that is drawn too.
     pub splits: Option<u32>,
-    /// How often a shard gets other members; without it, that is drawn too.
+    /// How often a shard gets other members, or other nodes get the replicas; without it, that is drawn too.
     pub moves: Option<u32>,
     /// Nodes end where they take this step of the protocol ([`STEPS`]), a few times, before or after what it says to others.
     pub kill_at: Option<&'static str>,

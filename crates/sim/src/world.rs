@@ -256,6 +256,7 @@ pub struct World<R: Carried> {
     /// Draws what members shards are to have, and whether they are to have others at all: worlds whose members stay are what they were.
     movers: ChaCha8Rng,
     moves: bool,
+    catalog: R::Catalog,
     /// Draws who ends at a step, and how many still do.
     killers: ChaCha8Rng,
     kills: u32,
@@ -388,6 +389,7 @@ impl<R: Carried> World<R> {
             shards_born: 0,
             movers,
             moves: false,
+            catalog: R::Catalog::default(),
             killers: ChaCha8Rng::seed_from_u64(options.seed ^ KILLERS),
             kills: if options.kill_at.is_some() { KILLS } else { 0 },
             watch: watching::Watch::default(),

@@ -163,7 +163,7 @@ const RARE: [Rule; 13] = [
     Rule::NamesForgotten,
     Rule::LateSaidRefused,
     Rule::ViewNotKept,
-    // Worlds change no replicas.
+    // Only worlds whose replicas move could meet them.
     Rule::FormerNotAsked,
     Rule::EpochUnchecked,
 ];

@@ -12,7 +12,8 @@
 //! 4. A copy that is received whole is written beside the one in use, and takes its place in one step once it is durable.
 //! 5. A child is born in the store exactly if its parent's position has passed the split; durably, before anything of it is in the log.
 //! 6. A space that another shard points at, or did, is not removed before its database is.
-//! 7. Of a shard that this node is no member of any more it keeps since when, so that it does not come back with nothing as the one that it was.
+//! 7. A space that is closed serves nothing and writes nothing, whichever thread still holds it: what stands in its place is another's.
+//! 8. Of a shard that this node is no member of any more it keeps since when, so that it does not come back with nothing as the one that it was.
 
 use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
@@ -35,6 +36,8 @@ const HOME: &str = "home";
 const SHARED: &str = "shared";
 /// The entry since which this node is no member of the shard's group.
 const REMOVED: &str = "removed";
+/// The epoch as of which what a shard without leader has here counts.
+const AS_OF: &str = "as of";
 /// The children that it had then.
 const LEFT: &str = "left";
 /// The copy that never holds versions, only the facts which one is in use.
@@ -174,6 +177,8 @@ pub struct Space {
     retained: Mutex<Retained>,
     /// Something was settled since the last pass of collection began.
     dirty: AtomicBool,
+    /// Its replica is gone.
+    closed: AtomicBool,
 }
 
 fn number<const N: usize>(bytes: Option<Vec<u8>>) -> [u8; N] {
@@ -213,6 +218,7 @@ impl Space {
             collecting: Mutex::default(),
             retained: Mutex::new(Retained::since(Timestamp::ZERO)),
             dirty: AtomicBool::new(true),
+            closed: AtomicBool::new(false),
         };
         let extent = space.extent()?;
         space.recent = Recent::before(extent.at, extent.horizon);
@@ -427,7 +433,9 @@ impl Space {
         let found = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), key, at)?;
         // After reading: who found the bounds as they were has found everything that was written within them.
         // What the shard keeps for itself lies within no bounds.
-        if local::of(self.shard).contains(key) || self.bounds.read().contains(key) {
+        if self.is_closed() {
+            Err(StoreError::Elsewhere)
+        } else if local::of(self.shard).contains(key) || self.bounds.read().contains(key) {
             Ok(found)
         } else {
             Err(StoreError::Elsewhere)
@@ -446,6 +454,9 @@ impl Space {
         let id = self.versions();
         let mut found =
             meridian_mvcc::scan(&self.recent, &*self.store, id, range, at, reverse, limit_rows, limit_bytes)?;
+        if self.is_closed() {
+            return Err(StoreError::Elsewhere); // Something of it may have been missing already.
+        }
         if local::of(self.shard).contains_range(range) {
             return Ok(found); // Whoever asks for nothing else knows why.
         }
@@ -476,6 +487,9 @@ impl Space {
         let until = self.recent.position();
         loop {
             let _alone = self.settling.lock();
+            if self.is_closed() {
+                return Ok(moved);
+            }
             let settling = self.recent.settling(batch_bytes);
             let Some(newest) = settling.installs.iter().map(|(at, _)| *at).max() else { return Ok(moved) };
             let versions = settling.installs.iter().flat_map(|(at, writes)| {
@@ -537,6 +551,9 @@ impl Space {
         budget_bytes: usize,
     ) -> Result<bool, StoreError> {
         let _alone = self.settling.lock();
+        if self.is_closed() {
+            return Ok(false);
+        }
         let mut collecting = self.collecting.lock();
         // What is still to be installed here is newer than what was: a member that lags collects less.
         let horizon = self.retained.lock().horizon(now_ns, retention_ns, closed).min(*self.newest.lock());
@@ -573,6 +590,9 @@ impl Space {
     /// The same for ever: durable when this returns.
     pub fn keep_horizon(&self) -> Result<(), StoreError> {
         let _alone = self.settling.lock();
+        if self.is_closed() {
+            return Ok(());
+        }
         let space = self.facts();
         let facts = vec![(space, HORIZON, self.recent.horizon().to_be_bytes().to_vec())];
         self.store.apply_durably(Batch { space, facts, ..Batch::default() })
@@ -720,6 +740,34 @@ impl Space {
     /// One that could not be begun is told of again.
     pub fn bear_again(&self, child: u32, bounds: KeyRange) {
         self.born.lock().push((child, bounds));
+    }
+
+    /// Its replica is gone: when this returns, nothing is written through this any more, and a read that is under way fails.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        // Behind whatever is being settled or collected.
+        let _alone = self.settling.lock();
+        *self.collecting.lock() = None;
+        self.recent.reset(0);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The epoch as of which what is here counts, where no group has the shard.
+    pub fn as_of(&self) -> Result<u32, StoreError> {
+        Ok(u32::from_be_bytes(number(self.store.fact(self.pointer(), AS_OF)?)))
+    }
+
+    /// Lets go of everything, in one step that is durable when this returns: what comes to stand here counts as of an epoch. An empty space takes its place.
+    pub fn let_go(self, as_of: u32) -> Result<Space, StoreError> {
+        self.close();
+        let (old, pointer, fresh) = (*self.place.read(), self.pointer(), self.begin_copy()?);
+        let facts = vec![(pointer, COPY, vec![fresh.copy]), (pointer, AS_OF, as_of.to_be_bytes().to_vec())];
+        self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
+        self.drop_unused(old)?;
+        Space::open_with(self.database, self.shard, self.bounds(), self.store)
     }
 
     /// Removes everything: the database is dropped.
@@ -926,6 +974,31 @@ mod tests {
         put(&again, "b", 30, 1);
         again.settle(usize::MAX).unwrap();
         assert_eq!(seen(&open(0), "b", 99), Ok(Some(30)));
+    }
+
+    #[test]
+    fn what_was_let_go_of_is_neither_read_nor_written_by_what_still_holds_it() {
+        let store = Arc::new(MemoryStore::new());
+        let open = || Space::open(1, 0, Arc::clone(&store) as Arc<dyn Store>).unwrap();
+        let held = open();
+        put(&held, "a", 10, 1);
+        held.settle(usize::MAX).unwrap();
+        put(&held, "b", 11, 2);
+        assert_eq!((held.as_of(), seen(&held, "b", 99)), (Ok(0), Ok(Some(11))));
+        held.close();
+        for key in ["a", "b"] {
+            assert_eq!(seen(&held, key, 99), Err(StoreError::Elsewhere), "an empty answer would be wrong");
+        }
+        let fresh = open().let_go(3).unwrap();
+        put(&held, "c", 12, 3); // A step that was under way.
+        assert_eq!((held.settle(usize::MAX), held.keep_horizon()), (Ok(0), Ok(())));
+        for space in [&fresh, &open()] {
+            assert_eq!((space.as_of(), space.extent().unwrap()), (Ok(3), Extent::default()));
+            assert!(["a", "b", "c"].into_iter().all(|key| seen(space, key, 99) == Ok(None)));
+        }
+        put(&fresh, "d", 13, 1);
+        fresh.settle(usize::MAX).unwrap();
+        assert_eq!(seen(&open(), "d", 99), Ok(Some(13)));
     }
 
     #[test]

@@ -149,6 +149,10 @@ impl Group {
                 Do::Do(Effect::Install { at: when, writes }) => {
                     self.stores[at].extend(writes.into_iter().map(|write| (write.key.clone(), (when, write))));
                 }
+                Do::Do(Effect::Adopt(versions)) => {
+                    self.stores[at]
+                        .extend(versions.into_iter().map(|(when, write)| (write.key.clone(), (when, write))));
+                }
                 Do::Arm { timer, .. } => drop(self.armed[at].insert(timer)),
                 Do::Disarm { timer } => drop(self.armed[at].remove(&timer)),
                 _ => {}

@@ -176,7 +176,9 @@ impl World {
                 }
                 Do::Do(Effect::Began { settled, .. }) => self.shared.lock().settle(at, shard, settled),
                 Do::Do(Effect::Serve(_)) => unreachable!("no script reads a snapshot"),
-                Do::Do(Effect::Copied(_) | Effect::Serves) => unreachable!("in no script somebody takes over"),
+                Do::Do(Effect::Adopt(_) | Effect::Copied(_) | Effect::Serves) => {
+                    unreachable!("in no script a replica takes over")
+                }
             }
         }
         if let Some(through) = through {

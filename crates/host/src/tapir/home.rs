@@ -14,16 +14,14 @@ use crate::timers::Wake;
 use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, Outbox, Position, ShardId};
-use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::{self, Config, View};
+use meridian_mvcc::{KeyRange, StoreError, Write};
+use meridian_replication::inconsistent::{self, Config};
 use meridian_store::Space;
 use meridian_systems::envelope::Kind;
-use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Page, Replica, Serve, Shard, looked};
+use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Page, Progress, Replica, Serve, Shard, looked};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Found, Guarantee, Looked};
-use parking_lot::{Mutex, RwLock};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -44,24 +42,14 @@ pub struct ReplicaHome {
     outlet: Arc<Outlet>,
     desk: Arc<Desk>,
     space: Space,
-    /// How often something was installed: the place of the newest.
-    installed: AtomicU64,
-    /// That of the store at birth: at or below it the store has everything, but for what was superseded and collected.
-    horizon: Timestamp,
-    settled: RwLock<Timestamp>,
-    /// It has everything, and serves.
-    serves: AtomicBool,
-    /// What it copied, up to which place, and as of when: below that it has nothing, which is to be kept in mind once it is in the store for good.
-    copied: Mutex<Option<(u64, Timestamp)>>,
-    /// Views that began here, and the place of the newest install before that.
-    began: Mutex<VecDeque<(u64, View)>>,
+    progress: RwLock<Progress>,
     this: Weak<ReplicaShard>,
 }
 
 /// Where a replica finds itself.
 pub struct Place {
-    /// The shard.
-    pub key: MachineKey,
+    /// What the node has of the shard.
+    pub space: Space,
     /// What its database promises.
     pub guarantee: Guarantee,
     /// When it forgets what is over.
@@ -74,9 +62,10 @@ pub struct Place {
 
 /// Brings a replica to life from what the log has of it. `None` if this node is none of the database's.
 pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
-    let Place { key, guarantee, forgetting, takes_over, desk } = place;
+    let Place { space, guarantee, forgetting, takes_over, desk } = place;
     let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
-    let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
+    let id = space.id();
+    let key = MachineKey { database: id.database, shard: id.shard };
     let extent = space.extent()?;
     let goes_to = Kept::goes_to(&records).unwrap_or_default();
     if extent.position < goes_to {
@@ -98,18 +87,13 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
         return Ok(None);
     };
     let replica = replica.forgetting(forgetting);
-    let serves = AtomicBool::new(!replica.is_copying());
+    let progress = Progress::new(extent.position, extent.horizon, replica.is_copying());
     let outlet = Outlet::new(Kind::Tapir, key, (me, life), plumbing, Arc::clone(desk.peers()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
         desk,
         space,
-        installed: AtomicU64::new(extent.position),
-        horizon: extent.horizon,
-        settled: RwLock::new(Timestamp::ZERO), // Until what the record has is installed.
-        serves,
-        copied: Mutex::default(),
-        began: Mutex::default(),
+        progress: RwLock::new(progress),
         this: this.clone(),
     })))
 }
@@ -122,18 +106,20 @@ impl ReplicaHome {
 
     /// Everything at or below has ended here, and stands in its store.
     pub fn closed(&self) -> Timestamp {
-        if self.serves.load(Ordering::Acquire) { *self.settled.read() } else { Timestamp::ZERO }
+        self.progress.read().closed()
     }
 
     /// What is newest in a range here, for a session of this node; nothing, before it has everything.
     pub fn find(&self, range: &KeyRange, reverse: bool, limit: usize) -> Option<Result<Found, Failure>> {
-        if !self.serves.load(Ordering::Acquire) {
+        if !self.progress.read().has_all() {
             return None;
         }
         let through = self.closed();
-        let found = self.space.scan(range, Timestamp::MAX, reverse, limit, CHUNK_BYTES);
-        let found = found.map(|chunk| Found { chunk, through });
-        Some(found.map_err(|error| Failure::Storage(error.to_string())))
+        match self.space.scan(range, Timestamp::MAX, reverse, limit, CHUNK_BYTES) {
+            Ok(chunk) => Some(Ok(Found { chunk, through })),
+            Err(StoreError::Elsewhere) => None, // The node has no replica any more.
+            Err(error) => Some(Err(Failure::Storage(error.to_string()))),
+        }
     }
 
     /// What stands in a range at a timestamp, for a session of this node; nothing, where somebody may still come to write there.
@@ -150,8 +136,16 @@ impl ReplicaHome {
         Some(match self.space.scan(range, at, reverse, limit, CHUNK_BYTES) {
             Ok(chunk) => Ok(looked(range, vec![Page::of(chunk, reverse)], (reverse, limit))),
             Err(StoreError::BelowHorizon { oldest }) => Err(Failure::BelowHorizon { oldest }),
+            Err(StoreError::Elsewhere) => return None,
             Err(error) => Err(Failure::Storage(error.to_string())),
         })
+    }
+
+    fn install(&self, at: Timestamp, writes: &[Write]) {
+        let place = self.progress.write().install(at);
+        if let Some(place) = place {
+            self.space.install(at, writes, place, 0);
+        }
     }
 
     /// Reads for a session, and answers it.
@@ -187,20 +181,16 @@ impl World<Replica> for ReplicaHome {
 
     fn act(&self, effect: Effect) {
         match effect {
-            Effect::Install { at, .. } if at <= self.horizon => {}
-            Effect::Install { at, writes } => {
-                let position = self.installed.fetch_add(1, Ordering::Relaxed) + 1;
-                self.space.install(at, &writes, position, 0);
+            Effect::Install { at, writes } => self.install(at, &writes),
+            Effect::Adopt(versions) => {
+                versions.iter().for_each(|(at, write)| self.install(*at, std::slice::from_ref(write)))
             }
-            Effect::Began { view, settled } => {
-                *self.settled.write() = settled;
-                self.began.lock().push_back((self.installed.load(Ordering::Relaxed), view));
-            }
+            Effect::Began { view, settled } => self.progress.write().began(view, settled),
             Effect::Copied(at) => {
                 self.space.raise_horizon(at);
-                *self.copied.lock() = Some((self.installed.load(Ordering::Relaxed), at));
+                self.progress.write().copied();
             }
-            Effect::Serves => self.serves.store(true, Ordering::Release),
+            Effect::Serves => self.progress.write().serves(),
             // What one key takes is not worth another thread.
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
@@ -268,29 +258,21 @@ impl Settles for ReplicaShard {
     fn settled(&self) {}
 
     fn waits_for_checkpoint(&self) -> bool {
-        self.world().copied.lock().is_some()
+        self.world().progress.read().waits_for_store()
     }
 
     fn let_go(&self, applied: u64) {
         let home = self.world();
         let outlet = Arc::clone(&home.outlet);
-        let copied = home.copied.lock().take_if(|(position, _)| *position <= applied);
-        match copied {
-            Some(copied) => {
-                if let Err(error) = home.space.keep_horizon() {
-                    tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
-                    *home.copied.lock() = Some(copied);
-                    return;
-                }
+        let has_copy = home.progress.read().has_copy_in(applied);
+        if has_copy {
+            if let Err(error) = home.space.keep_horizon() {
+                tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
+                return;
             }
-            // It has nothing for good yet: views that began are told of when it has.
-            None if !home.serves.load(Ordering::Acquire) => return,
-            None => {}
+            home.progress.write().horizon_kept();
         }
-        let mut stored = None;
-        while let Some((_, view)) = home.began.lock().pop_front_if(|(position, _)| *position <= applied) {
-            stored = Some(view);
-        }
+        let stored = home.progress.write().stored(applied);
         self.post(Input::Call(Box::new(move |replica: &mut Replica, _, out| {
             stored.into_iter().for_each(|view| replica.stored(view, applied, out));
             if let Some(checkpoint) = replica.checkpoint() {

@@ -10,14 +10,14 @@
 //! | file | question |
 //! |---|---|
 //! | `home` | what does a replica's node do for it? |
-//! | `members` | how do other nodes' replicas take over? |
 //! | `site` | what do sessions ask for, and whom? |
 //! | `tending` | who finishes what nobody finishes, and who catches up? |
+//!
+//! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`, `lifecycle`); the directory does it.
 //!
 //! Not yet here: more shards than one.
 
 mod home;
-pub mod members;
 mod site;
 mod tending;
 
@@ -30,6 +30,8 @@ use meridian_machine::NodeId;
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::envelope::Kind;
 use meridian_systems::tapir::Message;
+use meridian_systems::tapir::lifecycle::Lifecycle;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use tending::Tending;
 
@@ -37,6 +39,7 @@ use tending::Tending;
 #[derive(Default)]
 pub struct Tapir {
     tending: Tending,
+    lifecycle: Mutex<Lifecycle>,
 }
 
 impl Leaderless for Tapir {
@@ -58,6 +61,11 @@ impl Leaderless for Tapir {
 pub type Desk = desk::Desk<Tapir>;
 
 impl Desk {
+    /// What this node's replica is about.
+    pub fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
+        self.recipe().lifecycle.lock()
+    }
+
     /// Whatever is to be prepared waits so long at this node's replica, from now on.
     pub fn set_prepare_wait(&self, prepare_wait_ns: Option<u64>) {
         let wait_ns = prepare_wait_ns.unwrap_or(0);

@@ -39,7 +39,9 @@ impl Desk {
         }
         self.recipe().tending.looked_at.store(now, Ordering::Relaxed);
         let (me, _) = self.here();
-        let Some(replica) = self.replica() else { return };
+        // A former replica hears of no end any more: what is prepared there the others find out about.
+        let is_one = self.members().replicas.contains(&me);
+        let Some(replica) = self.replica().filter(|_| is_one) else { return };
         let reached: BTreeSet<NodeId> =
             self.replicas().iter().copied().filter(|node| *node != me && connected.contains(node)).collect();
         let before = std::mem::replace(&mut *self.recipe().tending.reached.lock(), reached.clone());

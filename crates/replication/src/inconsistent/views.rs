@@ -33,8 +33,8 @@ impl<A: Application> Replica<A> {
         self.config.members.leader_of(view)
     }
 
-    /// Whether it is one of the replicas, or was: then it tells what it has, and waits for nothing.
-    fn is_former(&self) -> bool {
+    /// Whether it was one of the replicas, and is none in the newest epoch that is known here: it tells what it has, and waits for nothing.
+    pub fn is_former(&self) -> bool {
         !self.config.members.replicas.contains(&self.config.me)
     }
 

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange, StoreError};
-use meridian_replication::inconsistent::OpId;
-use meridian_systems::tapir::{Message, invoke, look, read, tell};
+use meridian_replication::inconsistent::{Members, OpId};
+use meridian_systems::tapir::{Message, have_taken_over, invoke, look, read, tell};
 use meridian_systems::{Distances, Wire};
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, recover};
 use meridian_txn::{Failure, TransactionId};
@@ -30,6 +30,10 @@ const PAUSE_NS: u64 = 10_000_000;
 
 struct State {
     closed: bool,
+    members: Members,
+    /// The epoch whose replicas are being waited for here, and the newest one whose replicas have taken over, as far as this node has found out.
+    sees_to: Option<u32>,
+    taken_over: u32,
     disk_full: bool,
     numbers: u64,
     rng: ChaCha8Rng,
@@ -48,7 +52,6 @@ pub struct Desk {
     clock: Arc<NodeClock>,
     me: NodeId,
     incarnation: Incarnation,
-    nodes: Vec<NodeId>,
     halves: Halves,
     state: Mutex<State>,
 }
@@ -57,23 +60,26 @@ impl Desk {
     pub fn new(
         clock: Arc<NodeClock>,
         (me, incarnation): (NodeId, Incarnation),
-        nodes: Vec<NodeId>,
+        members: Members,
         halves: Halves,
         seed: u64,
     ) -> Self {
         let state = State {
             closed: false,
+            reached: members.replicas.clone(),
+            members,
+            sees_to: None,
+            taken_over: 0,
             disk_full: false,
             numbers: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
-            reached: nodes.iter().copied().collect(),
             met: true,
             waiting: BTreeMap::new(),
             wishes: Vec::new(),
             distances: Distances::default(),
             recovering: BTreeSet::new(),
         };
-        Desk { clock, me, incarnation, nodes, halves, state: Mutex::new(state) }
+        Desk { clock, me, incarnation, halves, state: Mutex::new(state) }
     }
 
     /// Finds out what became of a transaction until the boot clock reaches `until`; nothing, if that is being done here.
@@ -95,6 +101,41 @@ impl Desk {
         }))
     }
 
+    /// Other replicas take over.
+    pub fn reconfigure(&self, members: Members) {
+        self.state.lock().members = members;
+    }
+
+    /// Waits until the replicas of an epoch have taken over, or the boot clock reaches `until`; nothing, if that is being done here.
+    pub fn sees_to(self: &Arc<Self>, epoch: u32, until: u64) -> Option<BoxFuture<'static, ()>> {
+        let mut state = self.state.lock();
+        if state.sees_to.replace(epoch) == Some(epoch) {
+            return None;
+        }
+        let desk = Arc::clone(self);
+        Some(Box::pin(async move {
+            let shards: Vec<(ShardId, Name)> =
+                desk.halves.all().map(|(shard, bounds)| (shard, bounds.start.clone())).collect();
+            let done = have_taken_over(&*desk, &shards, epoch, until).await;
+            let mut state = desk.state.lock();
+            state.sees_to = None;
+            match done {
+                Ok(()) => state.taken_over = state.taken_over.max(epoch),
+                Err(_) => sometimes!("replicas do not take over in time"),
+            }
+        }))
+    }
+
+    /// Whether that is being done here, of some epoch.
+    pub fn is_seeing_to(&self) -> bool {
+        self.state.lock().sees_to.is_some()
+    }
+
+    /// The newest epoch whose replicas have taken over, as far as this node has found out.
+    pub fn has_seen_taken_over(&self) -> u32 {
+        self.state.lock().taken_over
+    }
+
     /// Whether somebody can be reached again, or for the first time, since this was last asked.
     pub fn has_met(&self) -> bool {
         std::mem::take(&mut self.state.lock().met)
@@ -102,7 +143,8 @@ impl Desk {
 
     /// The longest round trip to a replica that was measured here, in nanoseconds.
     pub fn round_trip_ns(&self) -> u64 {
-        self.state.lock().distances.round_trip_ns(&self.nodes)
+        let state = self.state.lock();
+        state.distances.round_trip_ns(&Vec::from_iter(state.members.replicas.iter().copied()))
     }
 
     fn number(&self) -> u64 {
@@ -134,7 +176,7 @@ impl Desk {
     /// Whom a read asks one after the other.
     fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut state = self.state.lock();
-        let mut drawn = self.nodes.clone();
+        let mut drawn = Vec::from_iter(state.members.replicas.iter().copied());
         let first = state.rng.random_range(0..drawn.len().max(1));
         drawn.rotate_left(first);
         state.distances.order(self.me, drawn, fresh)
@@ -217,7 +259,11 @@ impl Wire for Desk {
     }
 
     fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-        self.nodes.clone()
+        self.state.lock().members.replicas.iter().copied().collect()
+    }
+
+    fn members(&self, _: ShardId) -> Members {
+        self.state.lock().members.clone()
     }
 
     /// Also what nobody would answer is said: it may get there.

@@ -4,19 +4,21 @@ use super::desk::Desk;
 use super::{Halves, Tapir};
 use crate::Defect;
 use crate::clock::NodeClock;
-use crate::journal::DATABASE;
-use crate::life::{self, Install, SETTLE_BYTES, Unfit, full};
+use crate::journal::{DATABASE, Records};
+use crate::life::{self, SETTLE_BYTES, Unfit, full};
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId, sometimes};
-use meridian_mvcc::{Store, StoreError, Write};
-use meridian_replication::inconsistent::{Config, Kept as Record, Members, View};
+use meridian_mvcc::{KeyRange, Store, StoreError};
+use meridian_placement::DatabaseRow;
+use meridian_replication::inconsistent::{Config, Kept as Record};
 use meridian_store::Space;
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::{Forgetting, Kept, Replica, Shard};
+use meridian_systems::tapir::lifecycle::{self, Begins, Lifecycle, Turn};
+use meridian_systems::tapir::{Forgetting, Kept, Progress, Replica, Shard, rows};
 use meridian_txn::Database;
 use meridian_txn::tapir::{Gateway, Guarantee};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
@@ -26,30 +28,24 @@ const PART_BYTES: usize = 1 << 20;
 pub type Life = life::Life<Tapir>;
 pub type Member = life::Member<Replica>;
 
-/// How far a shard's versions have come in a life: commits have no place in an order, so each gets the next one that is installed.
-#[derive(Default)]
-struct Progress {
-    installed: u64,
-    /// What is not above was in the store when the life began, or was collected.
-    horizon: Timestamp,
-    /// Everything at or below has ended.
-    settled: Timestamp,
-    /// Views, and what of the installed each began with.
-    began: VecDeque<(u64, View)>,
-}
-
 /// What lives have besides replicas.
-#[derive(Default)]
 pub struct Own {
+    pub birth: Birth,
+    lifecycles: BTreeMap<ShardId, Lifecycle>,
     progress: BTreeMap<ShardId, Progress>,
+    /// What the log has of shards whose replicas have not begun.
+    records: Records,
 }
 
 /// What a life is told.
-pub struct Birth<'a> {
+pub struct Birth {
     pub me: NodeId,
     pub incarnation: Incarnation,
-    /// The nodes that have replicas.
-    pub replicas: &'a [NodeId],
+    /// All nodes.
+    pub all: Vec<NodeId>,
+    /// How many rows the node has seen, and what the last of them says.
+    pub seen: usize,
+    pub row: DatabaseRow,
     pub seed: u64,
     pub guarantee: Guarantee,
     pub halves: Halves,
@@ -57,42 +53,102 @@ pub struct Birth<'a> {
     /// What is to be prepared waits so long for what has an earlier timestamp.
     pub wait_ns: u64,
     pub defect: Option<Defect>,
-    pub admitted: bool,
-    pub clock: &'a Arc<NodeClock>,
-    pub disks: &'a (MemoryDisk, MemoryDisk),
+    pub clock: Arc<NodeClock>,
 }
 
 impl Life {
     /// Reads what the disks have, and begins a life with it.
-    pub fn begin(birth: &Birth<'_>) -> Result<Life, Unfit> {
-        let Birth { me, incarnation, replicas, seed, guarantee, ref halves, clock, .. } = *birth;
-        let desk = Desk::new(Arc::clone(clock), (me, incarnation), replicas.to_vec(), halves.clone(), seed);
+    pub fn begin(birth: Birth, admitted: bool, disks: &(MemoryDisk, MemoryDisk)) -> Result<Life, Unfit> {
+        let (here, members) = ((birth.me, birth.incarnation), rows::members(&birth.row, &birth.all));
+        let desk = Desk::new(Arc::clone(&birth.clock), here, members, birth.halves.clone(), birth.seed);
         let desk = Arc::new(desk);
-        let gateway = Arc::new(Gateway::new(Arc::clone(&desk), guarantee)) as Arc<dyn Database>;
-        let (mut life, mut records) =
-            Life::dawn(incarnation, (desk, gateway), Own::default(), birth.admitted, birth.disks)?;
-        for (shard, bounds) in halves.all().filter(|_| replicas.contains(&me)) {
-            let mut kept: Vec<Kept> = Vec::new();
-            for bytes in records.remove(&shard).into_iter().flatten() {
-                kept.extend(envelope::read::<Vec<Kept>>(Kind::Tapir, &bytes).map_err(Unfit::Wrong)?);
+        let gateway = Arc::new(Gateway::new(Arc::clone(&desk), birth.guarantee)) as Arc<dyn Database>;
+        let row = birth.row.clone();
+        let (lifecycles, progress, records) = (BTreeMap::new(), BTreeMap::new(), Records::new());
+        let own = Own { birth, lifecycles, progress, records };
+        let (mut life, records) = Life::dawn(here.1, (desk, gateway), own, admitted, disks)?;
+        life.own.records = records;
+        for (shard, bounds) in life.shards() {
+            match life.begin_replica(&row, shard, bounds) {
+                Ok(()) | Err(Unfit::Full) => {} // It is tried again when the row is learnt.
+                Err(why) => return Err(why),
             }
-            if birth.defect == Some(Defect::EntriesForgotten) {
-                let last = kept.iter().rposition(|kept| matches!(kept, Record::Proposed { .. }));
-                last.map(|at| kept.remove(at));
+        }
+        Ok(life)
+    }
+
+    /// Whether the row with which the life began was heeded, in all shards.
+    pub fn has_heeded(&self) -> bool {
+        self.shards().iter().all(|(shard, _)| self.own.lifecycles.get(shard).is_some_and(Lifecycle::has_heeded))
+    }
+
+    fn shards(&self) -> Vec<(ShardId, KeyRange)> {
+        self.own.birth.halves.all().map(|(shard, bounds)| (shard, bounds.clone())).collect()
+    }
+
+    /// Heeds the row of the database: the replicas that are to take over, or to go. Whether replicas of this node have begun or ended.
+    pub fn heed(&mut self, row: &DatabaseRow) -> Result<bool, Unfit> {
+        let (me, all) = (self.own.birth.me, self.own.birth.all.clone());
+        self.desk.reconfigure(rows::members(row, &all));
+        let mut anew = false;
+        for (shard, bounds) in self.shards() {
+            let lifecycle = self.own.lifecycles.entry(shard).or_default();
+            match lifecycle.turn(row, &all, me) {
+                Turn::Nothing => {}
+                Turn::Reconfigure(members) => {
+                    lifecycle.reconfigured(members.clone());
+                    let now = self.own.birth.clock.reading();
+                    if let Some(member) = self.members.get_mut(&shard) {
+                        member.replica.reconfigure(now, members, &mut member.out);
+                    }
+                }
+                Turn::Anew => {
+                    if let Some(member) = self.members.remove(&shard) {
+                        member.space.close();
+                        lifecycle.stopped();
+                        self.journal.stop(shard);
+                    }
+                    self.begin_replica(row, shard, bounds)?;
+                    anew = true;
+                }
             }
-            let store = Arc::clone(&life.store) as Arc<dyn Store>;
-            let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds.clone(), store)?);
+        }
+        Ok(anew)
+    }
+
+    /// A shard's replica, if the row gives this node one, with what the store and the log have of its stay.
+    fn begin_replica(&mut self, row: &DatabaseRow, shard: ShardId, bounds: KeyRange) -> Result<(), Unfit> {
+        let Birth { me, incarnation, ref all, guarantee, forgetting, wait_ns, defect, ref clock, .. } = self.own.birth;
+        let mut kept: Vec<Kept> = Vec::new();
+        for bytes in self.own.records.get(&shard).into_iter().flatten() {
+            kept.extend(envelope::read::<Vec<Kept>>(Kind::Tapir, bytes).map_err(Unfit::Wrong)?);
+        }
+        if defect == Some(Defect::EntriesForgotten) {
+            let last = kept.iter().rposition(|kept| matches!(kept, Record::Proposed { .. }));
+            last.map(|at| kept.remove(at));
+        }
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let mut space = Space::open_with(DATABASE, shard.0, bounds.clone(), store)?;
+        let begins = lifecycle::begins(row, all, me, space.as_of()?, &mut kept);
+        let (with, let_go) = match begins {
+            Begins::Waits => (None, None),
+            Begins::Without { let_go } => (None, let_go),
+            Begins::With { stay, let_go } => (Some(stay), let_go),
+        };
+        if let Some(as_of) = let_go {
+            space = space.let_go(as_of)?;
+            self.journal.forget(shard);
+        }
+        if let Some(stay) = with {
             let extent = space.extent()?;
-            let (installed, horizon, goes_to) =
-                (extent.position, extent.horizon, Kept::goes_to(&kept).unwrap_or_default());
-            if installed < goes_to {
+            let goes_to = Kept::goes_to(&kept).unwrap_or_default();
+            if extent.position < goes_to {
                 sometimes!("a store is refused that lacks what is forgotten elsewhere");
                 return Err(space.lacks(goes_to).into());
             }
-            life.own.progress.insert(shard, Progress { installed, horizon, ..Progress::default() });
             let config = Config {
                 me,
-                members: Members::first(replicas.iter().copied().collect()),
+                members: rows::members(row, all),
                 database: DatabaseId(DATABASE),
                 shard,
                 repeat_ns: 70 * MS,
@@ -100,31 +156,27 @@ impl Life {
                 gather_ns: 25 * MS,
                 part_bytes: PART_BYTES,
             };
-            let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds.clone()));
-            let mut replica = Replica::new(config, (incarnation, false), application, kept, clock.reading(), &mut out)
+            let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds));
+            let born = (incarnation, stay > 0);
+            let mut replica = Replica::new(config, born, application, kept, clock.reading(), &mut out)
                 .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
-                .forgetting(birth.forgetting);
-            replica.wait(birth.wait_ns);
-            life.members.insert(shard, Member::new(replica, out, space));
+                .forgetting(forgetting);
+            replica.wait(wait_ns);
+            let progress = Progress::new(extent.position, extent.horizon, replica.is_copying());
+            self.own.progress.insert(shard, progress);
+            self.members.insert(shard, Member::new(replica, out, Arc::new(space)));
         }
-        Ok(life)
+        if begins != Begins::Waits {
+            self.own.records.remove(&shard);
+        }
+        let members = rows::members(row, all);
+        self.own.lifecycles.entry(shard).or_default().begun(members, begins);
+        Ok(())
     }
 
-    /// Where a commit that is to be readable stands among the installed; nowhere, if the store had it at the life's birth.
-    pub fn place(&mut self, shard: ShardId, at: Timestamp, writes: Vec<Write>) -> Option<Install> {
-        let progress = self.own.progress.entry(shard).or_default();
-        if at <= progress.horizon {
-            return None;
-        }
-        progress.installed += 1;
-        Some(Install { at, writes, position: progress.installed, term: 0 })
-    }
-
-    /// A view has begun with what is installed by now.
-    pub fn began(&mut self, shard: ShardId, view: View, settled: Timestamp) {
-        let progress = self.own.progress.entry(shard).or_default();
-        progress.settled = settled;
-        progress.began.push_back((progress.installed, view));
+    /// How far a shard's versions have come.
+    pub fn progress(&mut self, shard: ShardId) -> Option<&mut Progress> {
+        self.own.progress.get_mut(&shard)
     }
 
     /// Moves versions from memory to the store, removes old ones, and lets the log go: what a replica knows stands for all that it has written before.
@@ -132,7 +184,7 @@ impl Life {
         let mut applied = BTreeMap::new();
         for (shard, member) in &self.members {
             let (space, closed) =
-                (&member.space, self.own.progress.get(shard).map_or(Timestamp::ZERO, |of| of.settled));
+                (&member.space, self.own.progress.get(shard).map_or(Timestamp::ZERO, Progress::closed));
             let settled = space.settle(SETTLE_BYTES).map(drop);
             let settled = settled.and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
             if full(settled)? {
@@ -148,7 +200,13 @@ impl Life {
             else {
                 continue;
             };
-            while let Some((_, view)) = progress.began.pop_front_if(|(position, _)| *position <= applied) {
+            if progress.has_copy_in(applied) {
+                if full(member.space.keep_horizon())? {
+                    continue;
+                }
+                progress.horizon_kept();
+            }
+            if let Some(view) = progress.stored(applied) {
                 member.replica.stored(view, applied, &mut member.out);
             }
             if let Some(records) = member.replica.checkpoint() {

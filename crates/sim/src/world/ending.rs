@@ -71,7 +71,7 @@ impl<R: Carried> World<R> {
         for (node, there) in self.nodes.iter().enumerate() {
             let Some(life) = &there.life else { continue };
             for member in life.members.values() {
-                let (bounds, holds) = R::holds(member);
+                let Some((bounds, holds)) = R::holds(member) else { continue };
                 let rows = match member.space.scan(&bounds, Timestamp::MAX, false, usize::MAX, usize::MAX) {
                     Ok(chunk) => chunk.rows,
                     Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => continue,

@@ -35,6 +35,7 @@ impl Carried for QwStore {
     type Desk = Desk;
     type Own = Own;
     type Happening = Happening;
+    type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
         envelope::write_frame(Kind::QwStore, from, to, message)
@@ -154,8 +155,8 @@ impl Carried for QwStore {
         (if member.replica.is_writing() { "writing" } else { "nothing" }).to_owned()
     }
 
-    fn holds(member: &Member) -> (KeyRange, bool) {
-        (member.space.bounds(), true)
+    fn holds(member: &Member) -> Option<(KeyRange, bool)> {
+        Some((member.space.bounds(), true))
     }
 
     /// Every replica is read whole at the end, as one more session would.

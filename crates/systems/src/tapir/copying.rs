@@ -6,14 +6,18 @@
 //!   …                                    nothing is left; once all of that is in the store for good, and that is on disk, it serves
 //! ```
 //!
+//! A crash before that begins the copy anew, as of the same timestamp.
+//!
 //! Until then it votes, as that takes what the record has, and serves no reads: nobody takes it for one that has taken over, and nothing is forgotten anywhere. It has no history: what stood below
 //! is refused.
 
-use super::{Message, Page};
+use super::{Kept, Message, Page};
 use meridian_clock::Timestamp;
 use meridian_machine::NodeId;
+use meridian_machine::planted::{Rule, broken};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_replication::inconsistent::OpId;
+use meridian_replication::inconsistent::{Op, OpId};
+use meridian_txn::tapir::Fact;
 
 /// So many rows are asked for at once.
 const PAGE_ROWS: u32 = 10_000;
@@ -42,9 +46,32 @@ pub(super) struct Copied {
 }
 
 impl Copying {
-    /// Of all these ranges.
-    pub fn of(all: Vec<KeyRange>) -> Copying {
-        Copying { rest: all.clone(), all, at: None, asked: None, turn: 0 }
+    /// Of all these ranges; as of this timestamp, if an earlier life began with that.
+    pub fn of(all: Vec<KeyRange>, at: Option<Timestamp>) -> Copying {
+        Copying { rest: all.clone(), all, at, asked: None, turn: 0 }
+    }
+
+    /// As of when an earlier life began to copy, by what it kept: what was settled when the first view of the epoch began. Later views settle more, of which a former replica
+    /// does not hear; nothing above is forgotten until the copy is in the store for good.
+    pub fn began_at(kept: &[Kept], epoch: u32) -> Option<Timestamp> {
+        let mut settled = Timestamp::ZERO;
+        for kept in kept {
+            let Kept::Began { view, changes, .. } = kept else { continue };
+            let facts = changes.values().flatten().filter_map(|entry| match &entry.op {
+                Op::Inconsistent(Fact::Over(past)) => Some(past.settled),
+                _ => None,
+            });
+            settled = facts.fold(settled, Timestamp::max);
+            if view.epoch == epoch && !broken(Rule::CopyMovesOn) {
+                return Some(settled);
+            }
+        }
+        None
+    }
+
+    /// As of when; nothing, before a view has begun.
+    pub fn at(&self) -> Option<Timestamp> {
+        self.at
     }
 
     /// Whether nothing is wanted any more.

@@ -7,15 +7,31 @@
 //! ```
 //!
 //! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits.
+//!
+//! | file | question |
+//! |---|---|
+//! | `client` | how does a session ask a shard? |
+//! | `messages` | what is said? |
+//! | `replica`, `shard`, `waits` | what does a replica do with it, what does it mean, and what waits? |
+//! | `rows` | which nodes have replicas, as the database's row says? |
+//! | `changing` | how is a change of that carried out? |
+//! | `lifecycle` | when does a node begin, keep and end a replica? |
+//! | `copying`, `progress` | how does a new one get what is settled, and how far have versions come on its node? |
 
+mod changing;
 mod client;
 mod copying;
+pub mod lifecycle;
 mod messages;
+mod progress;
 mod replica;
+pub mod rows;
 mod shard;
 mod waits;
 
+pub use changing::have_taken_over;
 pub use client::{common, invoke, look, looked, read, tell};
 pub use messages::{Kept, Message, Page};
+pub use progress::Progress;
 pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};
 pub use shard::Shard;

@@ -81,6 +81,8 @@ pub enum Effect {
         /// The versions.
         writes: Vec<Write>,
     },
+    /// Put versions that were copied from another replica into Recent, each with its timestamp: of a commit's they may be some.
+    Adopt(Vec<(Timestamp, Write)>),
     /// Read this, and answer.
     Serve(Serve),
     /// A view has begun here, and what it began with was asked for to be installed before this. Once the store has all of that for good: [`Replica::stored`].
@@ -197,7 +199,8 @@ impl Replica {
         let (me, durable) = ((config.me, life), out.persisted());
         let lacks = takes_over && Kept::goes_to(&kept).is_none();
         let own = local::schemas(config.shard.0);
-        let copying = lacks.then(|| Copying::of(vec![own, shard.participant().bounds().clone()]));
+        let began_at = Copying::began_at(&kept, config.members.epoch);
+        let copying = lacks.then(|| Copying::of(vec![own, shard.participant().bounds().clone()], began_at));
         let shard = if lacks { shard.taking_over() } else { shard };
         let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
         let view = operations.began();
@@ -309,7 +312,7 @@ impl Replica {
         let began = self.operations.began().epoch == members.epoch;
         let Some(copying) = self.copying.as_mut().filter(|copying| began && !copying.is_done()) else { return };
         if copying.begin(settled) {
-            return out.act(Effect::Copied(settled));
+            return out.act(Effect::Copied(copying.at().unwrap_or(settled)));
         }
         self.facts += 1;
         let id = own_id(self.me, self.facts);
@@ -324,9 +327,7 @@ impl Replica {
     fn on_copied(&mut self, now: Reading, id: OpId, page: Page, out: &mut Outbox<Self>) {
         let copied = self.copying.as_mut().and_then(|copying| copying.take(id, page));
         let Some(Copied { versions, all }) = copied else { return };
-        for (at, write) in versions {
-            out.act(Effect::Install { at, writes: vec![write] });
-        }
+        out.act(Effect::Adopt(versions));
         match all {
             Some(at) => {
                 out.disarm(Timer::Copy);
@@ -482,7 +483,8 @@ impl Replica {
     }
 
     fn on_read(&self, serve: Serve, out: &mut Outbox<Self>) {
-        if !self.is_copying() && self.operations.application().participant().has(&serve.range) {
+        let has_all = !self.is_copying() || broken(Rule::ServesUncopied);
+        if has_all && self.operations.application().participant().has(&serve.range) {
             out.act(Effect::Serve(serve));
         }
     }

@@ -396,7 +396,7 @@ impl World {
                     let after = self.rng.random_range(0..200 * MS);
                     self.push(after, Event::Stored { home, life, view });
                 }
-                Do::Do(Effect::Copied(_) | Effect::Serves) => unreachable!("nobody takes over"),
+                Do::Do(Effect::Adopt(_) | Effect::Copied(_) | Effect::Serves) => unreachable!("no replica takes over"),
                 Do::Do(Effect::Serve(serve)) => {
                     let after = self.rng.random_range(0..2 * MS);
                     self.push(after, Event::Serve { home, life, serve });

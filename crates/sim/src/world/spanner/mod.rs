@@ -60,6 +60,7 @@ impl Carried for Spanner {
     type Desk = Desk;
     type Own = life::Own;
     type Happening = Happening;
+    type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
         envelope::write_frame(Kind::Spanner, from, to, message)
@@ -250,8 +251,8 @@ impl Carried for Spanner {
     }
 
     /// Witnesses hold nothing.
-    fn holds(member: &Member<Replica>) -> (KeyRange, bool) {
-        (member.replica.bounds().clone(), !member.replica.group().is_witness())
+    fn holds(member: &Member<Replica>) -> Option<(KeyRange, bool)> {
+        Some((member.replica.bounds().clone(), !member.replica.group().is_witness()))
     }
 }
 

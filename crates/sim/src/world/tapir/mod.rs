@@ -1,25 +1,28 @@
 //! A world in which nobody leads: what is asked of replicas beside faults, who looks for transactions that nobody ends, and what is left when everybody went home.
 
 mod delays;
+mod moving;
 
 use super::staging::start_of;
 use super::{Event, HISTORY, LIVENESS, MS, S, World};
 use crate::carried::{Carried, MessageOf};
-use crate::life::Unfit;
+use crate::life::{Install, Unfit};
 use crate::scene::Scene;
 use crate::tapir::desk::Desk;
 use crate::tapir::life::{Birth, Life, Member, Own};
 use crate::tapir::{Halves, Tapir};
 use crate::{Defect, Options};
-use meridian_machine::{Address, NodeId, Role, ShardId};
+use meridian_machine::{Address, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{KeyRange, StoreError, local};
 use meridian_replication::inconsistent::{Message as Said, View};
+use meridian_store::Space;
 use meridian_systems::Recipe;
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::{self, Effect, Forgetting, Kept, Message, Page, Replica, Serve};
+use meridian_systems::tapir::{self, Effect, Forgetting, Kept, Message, Page, Progress, Replica, Serve};
 use meridian_txn::tapir::Guarantee;
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// All of a world's changes of views, and sessions that go away, are within so long.
 const WITHIN: u64 = 15 * S;
@@ -51,8 +54,15 @@ pub enum Happening {
     ChangeView,
     /// A session goes away in the middle of whatever it does.
     Leave,
-    Serve(ShardId, Box<Serve>),
+    /// A replica's store is read, also if the replica is gone meanwhile.
+    Serve(ShardId, Arc<Space>, Box<Serve>),
     Late(ShardId),
+    /// Other nodes are to have the replicas.
+    Move,
+    /// A change of replicas is seen to, or seen to again.
+    SeeTo(u32),
+    /// A node sees a row of the catalog.
+    Learn(usize),
 }
 
 impl Carried for Tapir {
@@ -60,6 +70,7 @@ impl Carried for Tapir {
     type Desk = Desk;
     type Own = Own;
     type Happening = Happening;
+    type Catalog = moving::Catalog;
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
         envelope::write_frame(Kind::Tapir, from, to, message)
@@ -75,10 +86,13 @@ impl Carried for Tapir {
 
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
         let there = &world.nodes[node];
-        Life::begin(&Birth {
+        let (seen, row) = world.row_at_birth(node, seed);
+        let birth = Birth {
             me: world.members[node],
             incarnation: there.incarnation,
-            replicas: &world.members[..world.nodes.len() - world.options.gateways],
+            all: world.members.clone(),
+            seen,
+            row,
             seed,
             guarantee: world.guarantee(),
             halves: world.halves(),
@@ -86,15 +100,15 @@ impl Carried for Tapir {
             forgetting: world.options.scene.map_or(SOON, |_| Forgetting::default()),
             wait_ns: wait_of(&world.options),
             defect: world.options.defect,
-            admitted: there.acquaintances.admitted(),
-            clock: &there.clock,
-            disks: &there.disks,
-        })
+            clock: Arc::clone(&there.clock),
+        };
+        Life::begin(birth, there.acquaintances.admitted(), &there.disks)
     }
 
     fn born(world: &mut World<Self>, node: usize) {
         let (whom, after) = (world.whom(node), world.rng.random_range(0..LOOK_EVERY));
         world.push(after, whom, Event::Of(Happening::Look));
+        world.see_rows(node);
     }
 
     /// Replicas are there from birth on, and none has to be found.
@@ -103,9 +117,10 @@ impl Carried for Tapir {
         assert!(scene.groups == 2 && scene.replicas == servers, "two shards, with a replica on each server");
     }
 
-    /// A minority.
+    /// A minority; where replicas move, the rest would be too few with that many away.
     fn spares(world: &World<Self>) -> usize {
-        (world.nodes.len() - world.options.gateways - 1) / 2
+        let minority = (world.nodes.len() - world.options.gateways - 1) / 2;
+        if world.moves { minority.saturating_sub(1) } else { minority }
     }
 
     fn plan(world: &mut World<Self>) {
@@ -117,6 +132,7 @@ impl Carried for Tapir {
             let after = world.rng.random_range(0..WITHIN);
             world.push(after, None, Event::Of(Happening::Leave));
         }
+        world.plan_moves();
     }
 
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
@@ -132,21 +148,40 @@ impl Carried for Tapir {
                 }
                 let late = world.options.defect == Some(Defect::InstalledLate);
                 let Some(life) = &mut world.nodes[node].life else { return };
-                let Some(install) = life.place(shard, at, writes) else { return };
+                let Some(position) = life.progress(shard).and_then(|progress| progress.install(at)) else { return };
                 let Some(member) = life.members.get_mut(&shard) else { return };
-                member.late.push(install);
+                member.late.push(Install { at, writes, position, term: 0 });
                 if late {
                     let after = world.rng.random_range(0..20 * MS);
                     return world.push(after, whom, Event::Of(Happening::Late(shard)));
                 }
                 member.install_late();
             }
-            Effect::Began { view, settled } => {
-                if let Some(life) = &mut world.nodes[node].life {
-                    life.began(shard, view, settled);
+            Effect::Adopt(versions) => {
+                for (at, write) in versions {
+                    let Some(life) = &mut world.nodes[node].life else { return };
+                    let Some(position) = life.progress(shard).and_then(|progress| progress.install(at)) else {
+                        continue;
+                    };
+                    if let Some(member) = life.members.get(&shard) {
+                        member.space.install(at, &[write], position, 0);
+                    }
                 }
             }
-            Effect::Copied(_) | Effect::Serves => unreachable!("in no world somebody takes over"),
+            Effect::Began { view, settled } => {
+                world.with_progress(node, shard, |progress| progress.began(view, settled));
+            }
+            Effect::Copied(at) => {
+                if let Some(member) = world.member(node, shard) {
+                    member.space.raise_horizon(at);
+                }
+                world.with_progress(node, shard, Progress::copied);
+            }
+            Effect::Serves => {
+                *world.changed.entry("replica copied").or_default() += 1;
+                world.tell(|| format!("{} has copied shard {}, and serves", world.members[node], shard.0));
+                world.with_progress(node, shard, Progress::serves);
+            }
             Effect::Serve(mut serve) => {
                 if let (tapir::View::Snapshot(at), Some(Defect::ReadOneBefore)) =
                     (&mut serve.view, world.options.defect)
@@ -155,7 +190,8 @@ impl Carried for Tapir {
                 }
                 let longest = if world.options.profile.is_some() { 2 } else { MS };
                 let after = world.rng.random_range(0..longest);
-                world.push(after, whom, Event::Of(Happening::Serve(shard, Box::new(serve))));
+                let Some(space) = world.member(node, shard).map(|member| Arc::clone(&member.space)) else { return };
+                world.push(after, whom, Event::Of(Happening::Serve(shard, space, Box::new(serve))));
             }
         }
     }
@@ -177,7 +213,10 @@ impl Carried for Tapir {
                 }
             }
             Happening::Leave => world.leave_session(),
-            Happening::Serve(shard, serve) => world.serve_session(node, shard, &serve),
+            Happening::Move => world.move_replicas(),
+            Happening::SeeTo(epoch) => world.see_to(epoch),
+            Happening::Learn(row) => world.learn(node, row),
+            Happening::Serve(shard, space, serve) => world.serve_session(node, shard, &space, &serve),
             Happening::Late(shard) => {
                 if let Some(member) = world.member(node, shard) {
                     member.install_late();
@@ -221,7 +260,8 @@ impl Carried for Tapir {
 
     /// What neither a proposal nor an end has told a replica the next view does.
     fn conclude(world: &mut World<Self>) {
-        let Some(first) = world.nodes.iter().position(|node| node.life.is_some()) else { return };
+        let one = |node: &usize| world.nodes[*node].life.is_some() && world.is_replica(*node);
+        let Some(first) = (0..world.nodes.len()).find(one) else { return };
         let before: BTreeMap<ShardId, View> =
             world.halves().all().map(|(shard, _)| (shard, world.newest_view(shard))).collect();
         for shard in before.keys() {
@@ -237,8 +277,11 @@ impl Carried for Tapir {
         }
     }
 
-    /// Nobody is prepared, or between two views, and nobody finds out what became of somebody.
+    /// Nothing is prepared, no replica is between two views or has yet to take over, and no node recovers a transaction.
     fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
+        if !world.has_moved() {
+            return false;
+        }
         let mut lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
         let idle = |replica: &Replica| {
             let operations = replica.operations();
@@ -250,11 +293,16 @@ impl Carried for Tapir {
     fn what_is_left(member: &Member) -> String {
         let operations = member.replica.operations();
         let prepared = operations.application().participant().prepared().count();
-        format!("{prepared} prepared, in {:?} of {:?}", operations.began(), operations.view())
+        let what = match (operations.is_former(), member.replica.is_copying()) {
+            (true, _) => ", a former replica",
+            (_, true) => ", copying",
+            _ => "",
+        };
+        format!("{prepared} prepared, in {:?} of {:?}{what}", operations.began(), operations.view())
     }
 
-    fn holds(member: &Member) -> (KeyRange, bool) {
-        (member.space.bounds(), true)
+    fn holds(member: &Member) -> Option<(KeyRange, bool)> {
+        (!member.replica.operations().is_former()).then(|| (member.space.bounds(), true))
     }
 }
 
@@ -281,9 +329,17 @@ impl World<Tapir> {
         self.options.seed.is_multiple_of(2)
     }
 
+    /// Those that live, without former ones.
     fn replicas(&self) -> impl Iterator<Item = (ShardId, &Replica)> {
         let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
-        lives.flat_map(|life| life.members.iter()).map(|(shard, member)| (*shard, &member.replica))
+        let all = lives.flat_map(|life| life.members.iter()).map(|(shard, member)| (*shard, &member.replica));
+        all.filter(|(_, replica)| !replica.operations().is_former())
+    }
+
+    fn with_progress(&mut self, node: usize, shard: ShardId, act: impl FnOnce(&mut Progress)) {
+        if let Some(progress) = self.nodes[node].life.as_mut().and_then(|life| life.progress(shard)) {
+            act(progress);
+        }
     }
 
     fn newest_view(&self, shard: ShardId) -> View {
@@ -318,6 +374,9 @@ impl World<Tapir> {
         for (replica, late) in
             life.members.values().flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
         {
+            if replica.operations().is_former() {
+                continue; // It hears of no end any more.
+            }
             let participant = replica.operations().application().participant();
             for (who, participants) in participant.overdue(now, overdue_ns + late as u64 * TURN) {
                 if turn(who.node) == late {
@@ -332,12 +391,12 @@ impl World<Tapir> {
     }
 
     /// Reads what a session asked for, and answers.
-    fn serve_session(&mut self, node: usize, shard: ShardId, serve: &Serve) {
-        let Some(member) = self.member(node, shard) else { return };
+    fn serve_session(&mut self, node: usize, shard: ShardId, space: &Space, serve: &Serve) {
         let Serve { to, ref range, reverse, limit_rows, .. } = *serve;
-        let answer = match member.space.scan(range, serve.at(), reverse, limit_rows, 1 << 16) {
+        let answer = match space.scan(range, serve.at(), reverse, limit_rows, 1 << 16) {
             Ok(chunk) => serve.answer(Page::of(chunk, reverse)),
             Err(StoreError::BelowHorizon { oldest }) => Message::TooOld { id: serve.id, oldest },
+            Err(StoreError::Elsewhere) => return sometimes!("a replica goes while it is read"),
             Err(error) => return self.unfit(node, "read", error.into()),
         };
         self.send(node, shard, 0, None, to, answer);

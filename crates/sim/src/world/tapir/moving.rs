@@ -1,0 +1,191 @@
+//! Replicas that move to other nodes, whatever else happens.
+//!
+//! ```text
+//!   Move ──▶ a row { epoch + 1, replicas, former } ──▶ Learn, at each node, sooner or later
+//!   SeeTo ──▶ a node that lives waits until they have taken over ──▶ a row { former: none } ──▶ Learn
+//! ```
+//!
+//! 1. The rows stand in `system`, which is not in this world: each is agreed on as it is written, and a node sees it after a while. After a crash a node may begin with an older row
+//!    than it has seen.
+//! 2. A node that is lost for good is not needed: at most one of five is, where replicas move, and three of five are the fewest that there are.
+
+use super::{Event, Happening, MS, S, World};
+use crate::journal::DATABASE;
+use crate::life::Unfit;
+use crate::tapir::Tapir;
+use crate::world::{Whom, index};
+use meridian_machine::{DatabaseId, NodeId};
+use meridian_placement::DatabaseRow;
+use meridian_systems::tapir::rows;
+use rand::Rng;
+use std::collections::BTreeMap;
+
+/// All of a world's moves begin within so long.
+const WITHIN: u64 = 15 * S;
+/// Between two looks whether a change has ended.
+const SEE_TO_EVERY: u64 = 300 * MS;
+/// A node that sees to a change gives up after so long, and another one does.
+const PATIENCE: u64 = 4 * S;
+/// What cannot be done for want of room is tried again after this.
+const AGAIN: u64 = 100 * MS;
+
+/// The rows of the database, and how many of them each node has seen.
+#[derive(Default)]
+pub struct Catalog {
+    rows: Vec<DatabaseRow>,
+    seen: BTreeMap<usize, usize>,
+}
+
+impl World<Tapir> {
+    /// Decides how often replicas are to move, and when.
+    pub(super) fn plan_moves(&mut self) {
+        let drawn = if self.movers.random_bool(0.3) { self.movers.random_range(1..8) } else { 0 };
+        let moves = self.options.moves.unwrap_or(drawn);
+        self.moves = moves > 0;
+        if self.moves {
+            let replicas = self.some_replicas();
+            self.catalog.rows = vec![DatabaseRow { replicas, ..self.newest_row() }];
+        }
+        for _ in 0..moves {
+            let after = self.movers.random_range(0..WITHIN);
+            self.push(after, None, Event::Of(Happening::Move));
+        }
+    }
+
+    fn newest_row(&self) -> DatabaseRow {
+        self.catalog.rows.last().cloned().unwrap_or_else(|| {
+            let replicas = self.members[..self.nodes.len() - self.options.gateways].to_vec();
+            DatabaseRow { replicas, ..DatabaseRow::new(DatabaseId(DATABASE), "lab") }
+        })
+    }
+
+    /// The row with which a node's life begins, and how many rows there are up to it.
+    pub(super) fn row_at_birth(&self, node: usize, seed: u64) -> (usize, DatabaseRow) {
+        let seen = self.catalog.seen.get(&node).copied().unwrap_or_default();
+        let seen = seen.saturating_sub((seed % 3) as usize).max(1);
+        (seen, self.catalog.rows.get(seen - 1).cloned().unwrap_or_else(|| self.newest_row()))
+    }
+
+    /// A life has begun with a row: it sees the later ones.
+    pub(super) fn see_rows(&mut self, node: usize) {
+        let (Some(life), whom) = (&self.nodes[node].life, self.whom(node)) else { return };
+        let seen = life.own.birth.seen - usize::from(!life.has_heeded());
+        if self.moves {
+            self.catalog.seen.insert(node, seen);
+        }
+        for row in seen..self.catalog.rows.len() {
+            let after = self.movers.random_range(0..500 * MS);
+            self.push(after, whom, Event::Of(Happening::Learn(row)));
+        }
+    }
+
+    /// A row is agreed on.
+    fn write_row(&mut self, row: DatabaseRow) {
+        self.tell(|| format!("epoch {}: replicas on {:?} instead of {:?}", row.epoch, row.replicas, row.former));
+        self.catalog.rows.push(row);
+        for node in 0..self.nodes.len() {
+            let longest = match self.movers.random_range(0..20) {
+                0 => 4 * S,
+                1..4 => S,
+                _ => 100 * MS,
+            };
+            let after = self.movers.random_range(0..longest);
+            let learn = Happening::Learn(self.catalog.rows.len() - 1);
+            self.push(after, Some(Whom { node, life: None }), Event::Of(learn));
+        }
+    }
+
+    /// A node sees a row, and does what it asks for.
+    pub(super) fn learn(&mut self, node: usize, row: usize) {
+        let (whom, me) = (self.whom(node), self.members[node]);
+        let seen = self.catalog.seen.get(&node).copied().unwrap_or_default();
+        let Some(life) = self.nodes[node].life.as_mut().filter(|_| row >= seen) else { return };
+        match life.heed(&self.catalog.rows[row]) {
+            Ok(anew) => {
+                self.catalog.seen.insert(node, row + 1);
+                if anew {
+                    let life = self.nodes[node].life.as_ref();
+                    let has = life.is_some_and(|life| !life.members.is_empty());
+                    let what = if has { "replica taken over" } else { "replica removed" };
+                    *self.changed.entry(what).or_default() += 1;
+                    let epoch = self.catalog.rows[row].epoch;
+                    self.tell(|| format!("{what} at {me} in epoch {epoch}"));
+                }
+            }
+            Err(Unfit::Full) => self.push(AGAIN, whom, Event::Of(Happening::Learn(row))),
+            Err(why) => return self.unfit(node, "take over", why),
+        }
+        self.perform_all(node);
+        self.write(node);
+    }
+
+    /// Other nodes are to have the replicas; later, if such a change is under way.
+    pub(super) fn move_replicas(&mut self) {
+        if !self.open {
+            return;
+        }
+        let (row, replicas) = (self.newest_row(), self.some_replicas());
+        match rows::next(&row, &self.members, &replicas) {
+            Ok(next) if next != row => {
+                *self.changed.entry("replicas to move").or_default() += 1;
+                let epoch = next.epoch;
+                self.write_row(next);
+                self.push(0, None, Event::Of(Happening::SeeTo(epoch)));
+            }
+            Ok(_) => {}
+            Err(_) => self.push(S, None, Event::Of(Happening::Move)),
+        }
+    }
+
+    fn some_replicas(&mut self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.members.clone();
+        nodes.retain(|node| !self.gone.contains(&index(*node)));
+        let fewest = if self.nodes.len() > 3 { 3 } else { 1 };
+        let most = (nodes.len() - 1) / 2;
+        let many = 2 * self.movers.random_range(fewest / 2..=most) + 1;
+        while nodes.len() > many {
+            nodes.swap_remove(self.movers.random_range(0..nodes.len()));
+        }
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// As long as a change has not ended, some node waits for that; it says so in the catalog, if it has not ended itself by then.
+    pub(super) fn see_to(&mut self, epoch: u32) {
+        let row = self.newest_row();
+        if row.epoch != epoch || row.former.is_empty() {
+            return;
+        }
+        let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
+        if lives().any(|life| life.desk.has_seen_taken_over() >= epoch) {
+            *self.changed.entry("replicas moved").or_default() += 1;
+            return self.write_row(rows::ended(&row, epoch));
+        }
+        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
+        let busy = lives().any(|life| life.desk.is_seeing_to());
+        if !busy && !living.is_empty() {
+            let node = living[self.movers.random_range(0..living.len())];
+            let until = self.nodes[node].clock.reading().boot_ns + PATIENCE;
+            let errand = self.nodes[node].life.as_ref().and_then(|life| life.desk.sees_to(epoch, until));
+            errand.into_iter().for_each(|errand| self.send_out(node, errand));
+        }
+        self.push(SEE_TO_EVERY, None, Event::Of(Happening::SeeTo(epoch)));
+    }
+
+    /// Whether a node has replicas, as the newest row says.
+    pub(super) fn is_replica(&self, node: usize) -> bool {
+        self.newest_row().replicas.contains(&self.members[node])
+    }
+
+    /// Whether no change is under way that could end, and every node that lives has heeded what the rows say.
+    pub(super) fn has_moved(&self) -> bool {
+        let row = self.newest_row();
+        let is_lost = row.replicas.iter().any(|node| self.gone.contains(&index(*node)));
+        let has_seen =
+            |node: usize| self.catalog.seen.get(&node).copied().unwrap_or_default() >= self.catalog.rows.len();
+        let lives = |node: &usize| self.nodes[*node].life.is_some();
+        (row.former.is_empty() || is_lost)
+            && (0..self.nodes.len()).filter(lives).all(has_seen)
+            && self.replicas().all(|(_, replica)| !replica.is_copying())
+    }
+}

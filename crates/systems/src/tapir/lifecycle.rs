@@ -1,0 +1,248 @@
+//! When a node begins, keeps and ends its replica of a shard, as the database's row says.
+//!
+//! ```text
+//!   row ──▶ turn ──┬─▶ Nothing
+//!                  ├─▶ Reconfigure    the replica that runs hears of the members
+//!                  └─▶ Anew           the replica that runs stops ──▶ begins ──┬─▶ Waits    the row is older than what the node has
+//!                                                                              ├─▶ Without  what the node has goes
+//!                                                                              └─▶ With     a replica begins, with what counts of that
+//! ```
+//!
+//! A *stay* of a node is a sequence of epochs through which it has a replica without a break, named by the first of them. What a node has of an earlier stay is not
+//! part of a later one: the shard went on without it, and it answered for that stay alone.
+//!
+//! Invariants:
+//! 1. The store says durably as of which stay its versions count, before the log has a record of that stay.
+//! 2. A row is heeded only when the replica has begun, or ended, as the row says: what fails, for want of room, is done again.
+//! 3. A node does not go back behind an epoch of which it has a record.
+
+use super::Kept;
+use super::rows;
+use meridian_machine::NodeId;
+use meridian_machine::planted::{Rule, broken};
+use meridian_placement::DatabaseRow;
+use meridian_replication::inconsistent::{Members, View};
+
+/// What a node's replica of a shard is about, in one life of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lifecycle {
+    heeded: Option<Members>,
+    /// That of the replica that runs.
+    stay: Option<u32>,
+}
+
+/// What a row asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is heeded already, or older than one that is.
+    Nothing,
+    /// The replica that runs is to hear of these members.
+    Reconfigure(Members),
+    /// The replica that runs, if there is one, is to stop: another stay begins, or none.
+    Anew,
+}
+
+/// How a replica begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// The node was in a later epoch than the row's: it waits for the row of that.
+    Waits,
+    /// The node has no replica.
+    Without {
+        /// The store lets go of what it has, as of this epoch.
+        let_go: Option<u32>,
+    },
+    /// The node has a replica.
+    With {
+        /// The first epoch of its stay.
+        stay: u32,
+        /// What the store has is of an earlier stay: it lets go of that first, as of this epoch.
+        let_go: Option<u32>,
+    },
+}
+
+impl Lifecycle {
+    /// Whether a row was heeded.
+    pub fn has_heeded(&self) -> bool {
+        self.heeded.is_some()
+    }
+
+    /// What a row asks of a node, in a cluster of these nodes.
+    pub fn turn(&mut self, row: &DatabaseRow, all: &[NodeId], me: NodeId) -> Turn {
+        let members = rows::members(row, all);
+        if self.heeded.as_ref().is_some_and(|heeded| *heeded == members || heeded.epoch > members.epoch) {
+            return Turn::Nothing;
+        }
+        if broken(Rule::NotedBeforeBegun) {
+            self.heeded = Some(members.clone());
+        }
+        let since = rows::since(row, all, me);
+        // A former replica stays until the others have taken over.
+        let stays = |stay| members.has(me) && since.is_none_or(|since| since == stay);
+        if self.stay.is_some_and(stays) { Turn::Reconfigure(members) } else { Turn::Anew }
+    }
+
+    /// The replica that ran has stopped. The row that asked for that is not heeded yet.
+    pub fn stopped(&mut self) {
+        self.stay = None;
+    }
+
+    /// The replica that runs has heard of these members.
+    pub fn reconfigured(&mut self, members: Members) {
+        self.heeded = Some(members);
+    }
+
+    /// A replica has begun, or the node goes on without one, as these members want it.
+    pub fn begun(&mut self, members: Members, begins: Begins) {
+        self.heeded = Some(members);
+        self.stay = if let Begins::With { stay, .. } = begins { Some(stay) } else { None };
+    }
+}
+
+/// How a replica begins at a node, whose store has what counts `as_of` an epoch. Of what the log has, only what is of this stay is left.
+pub fn begins(row: &DatabaseRow, all: &[NodeId], me: NodeId, as_of: u32, kept: &mut Vec<Kept>) -> Begins {
+    if row.epoch < as_of.max(kept_in(kept)) {
+        return Begins::Waits;
+    }
+    let stay = match rows::since(row, all, me) {
+        Some(since) => since,
+        // The row names the first epochs of replicas only.
+        None if row.former.contains(&me) => as_of,
+        // Rows of this epoch that are older name the node as a former replica: it is none again before the next epoch.
+        None => return Begins::Without { let_go: (row.epoch > 0 && as_of <= row.epoch).then_some(row.epoch + 1) },
+    };
+    if !broken(Rule::EarlierStayKept) {
+        keep_since(kept, stay);
+    }
+    // The log has nothing of a stay before the store is that stay's.
+    let anew = as_of < stay && kept.is_empty() && !broken(Rule::LetGoForgotten);
+    Begins::With { stay, let_go: anew.then_some(stay) }
+}
+
+/// Only what was kept in a stay. A replica that takes over leaves for an epoch first of all: what stands before that is of an earlier stay.
+fn keep_since(kept: &mut Vec<Kept>, stay: u32) {
+    if stay > 0 {
+        let begins = |kept: &Kept| matches!(kept, Kept::Left { view } if view.epoch >= stay);
+        let before = kept.iter().position(begins).unwrap_or(kept.len());
+        // After a checkpoint it begins with a view.
+        let whole = |kept: &Kept| matches!(kept, Kept::Began { view, upon: None, .. } if view.epoch >= stay);
+        let before = kept.iter().position(whole).map_or(before, |place| place.min(before));
+        kept.drain(..before);
+    }
+}
+
+/// The latest epoch of what was kept.
+fn kept_in(kept: &[Kept]) -> u32 {
+    let view = |kept: &Kept| match kept {
+        Kept::Left { view } | Kept::Began { view, .. } | Kept::Stored { view, .. } => *view,
+        _ => View::default(),
+    };
+    kept.iter().map(view).max().unwrap_or_default().epoch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_machine::DatabaseId;
+    use meridian_machine::planted::plant;
+
+    fn left(epoch: u32) -> Kept {
+        Kept::Left { view: View { epoch, number: 0 } }
+    }
+
+    fn began(epoch: u32) -> Kept {
+        let (changes, decided) = (std::collections::BTreeMap::new(), Vec::new());
+        Kept::Began { view: View { epoch, number: 3 }, upon: None, changes, decided }
+    }
+
+    #[test]
+    fn what_was_kept_in_an_earlier_stay_is_not_taken_for_this_one() {
+        let stored = || Kept::Stored { view: View::default(), position: 900 };
+        for (mut kept, since, stays) in [
+            (vec![began(0), stored(), left(1), left(2), began(2)], 2, 2),
+            (vec![began(0), stored(), left(1)], 2, 0),
+            (vec![began(2), stored(), left(3)], 2, 3), // After a checkpoint.
+            (vec![began(0), stored()], 0, 2),
+        ] {
+            keep_since(&mut kept, since);
+            assert_eq!(kept.len(), stays);
+        }
+    }
+
+    const ALL: [NodeId; 4] = [NodeId(1), NodeId(2), NodeId(3), NodeId(4)];
+
+    fn first_row() -> DatabaseRow {
+        DatabaseRow { replicas: ALL[..3].to_vec(), ..DatabaseRow::new(DatabaseId(9), "lab") }
+    }
+
+    fn then(row: &DatabaseRow, replicas: [u32; 3]) -> DatabaseRow {
+        rows::next(row, &ALL, &replicas.map(NodeId)).expect("no change is under way")
+    }
+
+    #[test]
+    fn a_node_that_leaves_and_comes_back_begins_anew() {
+        let (me, mut of) = (NodeId(3), Lifecycle::default());
+        let first = first_row();
+        assert_eq!(of.turn(&first, &ALL, me), Turn::Anew);
+        let begins_with = begins(&first, &ALL, me, 0, &mut Vec::new());
+        assert_eq!(begins_with, Begins::With { stay: 0, let_go: None });
+        of.begun(rows::members(&first, &ALL), begins_with);
+        let second = then(&first, [1, 2, 4]);
+        let members = rows::members(&second, &ALL);
+        assert_eq!(of.turn(&second, &ALL, me), Turn::Reconfigure(members.clone()), "as a former one");
+        of.reconfigured(members);
+        assert_eq!(of.turn(&first, &ALL, me), Turn::Nothing, "an older row");
+        let done = rows::ended(&second, 1);
+        assert_eq!(of.turn(&done, &ALL, me), Turn::Anew);
+        of.stopped();
+        assert_eq!(of.turn(&done, &ALL, me), Turn::Anew, "until it is done");
+        let without = begins(&done, &ALL, me, 0, &mut vec![began(0), left(1)]);
+        assert_eq!(without, Begins::Without { let_go: Some(2) });
+        assert_eq!(
+            begins(&second, &ALL, me, 2, &mut vec![began(0), left(1)]),
+            Begins::Waits,
+            "an older row of that epoch"
+        );
+        of.begun(rows::members(&done, &ALL), without);
+        let third = then(&done, [1, 2, 3]);
+        assert_eq!(of.turn(&third, &ALL, me), Turn::Anew);
+        let mut kept = vec![began(0), left(1)];
+        assert_eq!(begins(&third, &ALL, me, 2, &mut kept.clone()), Begins::With { stay: 2, let_go: None });
+        assert_eq!(begins(&third, &ALL, me, 0, &mut kept), Begins::With { stay: 2, let_go: Some(2) });
+        assert!(kept.is_empty());
+    }
+
+    #[test]
+    fn that_what_was_let_go_of_is_there_again_is_noticed() {
+        let planted = std::thread::spawn(|| {
+            plant(Some(Rule::LetGoForgotten), true);
+            a_node_that_leaves_and_comes_back_begins_anew();
+        });
+        assert!(planted.join().is_err());
+    }
+
+    #[test]
+    fn a_node_that_has_not_heard_that_it_left_stops_its_replica_all_the_same() {
+        let (me, mut of) = (NodeId(3), Lifecycle::default());
+        let first = first_row();
+        of.begun(rows::members(&first, &ALL), begins(&first, &ALL, me, 0, &mut Vec::new()));
+        let third = then(&rows::ended(&then(&first, [1, 2, 4]), 1), [1, 2, 3]);
+        assert_eq!(of.turn(&third, &ALL, me), Turn::Anew);
+    }
+
+    #[test]
+    fn a_former_replica_begins_with_its_own_stay_and_no_earlier_one() {
+        let third = then(&rows::ended(&then(&first_row(), [1, 2, 4]), 1), [1, 2, 3]);
+        let fourth = then(&rows::ended(&third, 2), [1, 2, 4]);
+        let mut kept = vec![began(0), Kept::Stored { view: View::default(), position: 900 }, left(2), began(2)];
+        assert_eq!(begins(&fourth, &ALL, NodeId(3), 2, &mut kept), Begins::With { stay: 2, let_go: None });
+        assert_eq!(kept, [left(2), began(2)]);
+    }
+
+    #[test]
+    fn a_row_that_is_older_than_what_the_node_has_is_not_begun_with() {
+        let (row, me) = (first_row(), NodeId(3));
+        assert_eq!(begins(&row, &ALL, me, 0, &mut vec![left(1)]), Begins::Waits);
+        assert_eq!(begins(&row, &ALL, me, 1, &mut Vec::new()), Begins::Waits, "what it let go of it had");
+    }
+}

@@ -1,0 +1,75 @@
+//! What a database's row says of its replicas: which nodes have one, since when, and how the row changes.
+//!
+//! The rows are agreed on in the database `system`, one after the other, so that each epoch has one row.
+
+use meridian_machine::NodeId;
+use meridian_placement::DatabaseRow;
+use meridian_replication::inconsistent::Members;
+
+/// The replicas, as a row has them, in a cluster of these nodes.
+pub fn members(row: &DatabaseRow, all: &[NodeId]) -> Members {
+    let replicas = if row.replicas.is_empty() { all } else { &row.replicas };
+    Members {
+        epoch: row.epoch,
+        replicas: replicas.iter().copied().collect(),
+        former: row.former.iter().copied().collect(),
+    }
+}
+
+/// The epoch since which a node has a replica, without a break. `None` if it has none.
+pub fn since(row: &DatabaseRow, all: &[NodeId], node: NodeId) -> Option<u32> {
+    let members = members(row, all);
+    members.replicas.contains(&node).then(|| {
+        let known = row.since.iter().find(|(known, _)| *known == node);
+        known.map_or(0, |(_, epoch)| *epoch)
+    })
+}
+
+/// The row with which these replicas take over; the same row if it says so already. An error while another change is under way.
+pub fn next(row: &DatabaseRow, all: &[NodeId], replicas: &[NodeId]) -> Result<DatabaseRow, String> {
+    let now = members(row, all);
+    if now.replicas.iter().eq(replicas) {
+        return Ok(row.clone());
+    }
+    if !now.former.is_empty() {
+        let named: Vec<String> = now.replicas.iter().map(|node| node.0.to_string()).collect();
+        let named = named.join(", ");
+        return Err(format!(
+            "replicas on nodes ({named}) are about to take over: say ALTER DATABASE … MEMBERS ({named}) again, and change them then"
+        ));
+    }
+    let epoch = now.epoch + 1;
+    let since = |node: &NodeId| (*node, since(row, all, *node).unwrap_or(epoch));
+    Ok(DatabaseRow {
+        epoch,
+        since: replicas.iter().map(since).collect(),
+        replicas: replicas.to_vec(),
+        former: now.replicas.into_iter().collect(),
+        ..row.clone()
+    })
+}
+
+/// The row once the replicas of an epoch have taken over; the same row if it is of another epoch.
+pub fn ended(row: &DatabaseRow, epoch: u32) -> DatabaseRow {
+    let former = if row.epoch == epoch { Vec::new() } else { row.former.clone() };
+    DatabaseRow { former, ..row.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_machine::DatabaseId;
+
+    #[test]
+    fn epochs_follow_each_other_and_a_node_that_stays_keeps_its_first_one() {
+        let (all, row) = ([1, 2, 3, 4].map(NodeId), DatabaseRow::new(DatabaseId(9), "lab"));
+        let row = DatabaseRow { replicas: [1, 2, 3].map(NodeId).into(), ..row };
+        let first = next(&row, &all, &[1, 2, 4].map(NodeId)).expect("no change is under way");
+        assert_eq!(next(&first, &all, &[1, 2, 4].map(NodeId)).as_ref(), Ok(&first), "said again");
+        assert!(next(&first, &all, &[1, 2, 3].map(NodeId)).is_err(), "a change is under way");
+        assert_eq!(ended(&first, 0), first, "of another epoch");
+        let second = next(&ended(&first, 1), &all, &[2, 3, 4].map(NodeId)).expect("it has ended");
+        let since = |node| since(&second, &all, NodeId(node));
+        assert_eq!((second.epoch, [1, 2, 3, 4].map(since)), (2, [None, Some(0), Some(2), Some(1)]));
+    }
+}
