@@ -13,8 +13,8 @@ use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
 use crate::resident::{Input, Resident, World};
-use crate::timers::{Alarms, Wake};
-use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Role, ShardId};
+use crate::timers::Wake;
+use meridian_machine::{Address, Alarms, DatabaseId, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::{Members, OpId};
 use meridian_systems::envelope::{self, Kind};
@@ -306,10 +306,10 @@ impl<R: Leaderless> Wake for Desk<R> {
         let next = {
             let mut sleepers = self.sleepers.lock();
             sleepers.alarms.woken(now);
-            while let Some(number) = sleepers.alarms.pop_due(now) {
+            while let Some(number) = sleepers.alarms.due(now) {
                 due.extend(sleepers.answerers.remove(&number));
             }
-            sleepers.alarms.ask()
+            sleepers.alarms.next_wake()
         };
         self.wake_me(next);
         due.into_iter().for_each(|answerer| answerer.answer(())); // Not under the lock: who is woken may pause again.
@@ -366,9 +366,9 @@ impl<R: Leaderless> Wire for Desk<R> {
         let number = self.number();
         let next = {
             let mut sleepers = self.sleepers.lock();
-            sleepers.alarms.arm(number, until);
+            sleepers.alarms.set(number, until);
             sleepers.answerers.insert(number, answerer);
-            sleepers.alarms.ask()
+            sleepers.alarms.next_wake()
         };
         if Wire::is_closed(self) {
             self.sleepers.lock().answerers.remove(&number);

@@ -18,9 +18,9 @@ use crate::journal::Durable;
 use crate::mailbox::{Mailbox, Step};
 use crate::panics::{LastInputs, MachineName, PanicGuard};
 use crate::sync::{AtomicBool, Mutex, Ordering, yield_now};
-use crate::timers::{Alarms, Wake};
+use crate::timers::Wake;
 use meridian_clock::Reading;
-use meridian_machine::{Address, Effect, Machine, Outbox, Position};
+use meridian_machine::{Address, Alarms, Effect, Machine, Outbox, Position};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
@@ -171,7 +171,7 @@ where
                     Input::Wake => {
                         now = self.world.now();
                         alarms.woken(now.boot_ns);
-                        while let Some(timer) = alarms.pop_due(now.boot_ns) {
+                        while let Some(timer) = alarms.due(now.boot_ns) {
                             inputs.note(now.boot_ns, "timer", None);
                             machine.on_timer(now, timer, outbox);
                             self.perform(outbox, alarms);
@@ -180,7 +180,7 @@ where
                 }
                 self.perform(outbox, alarms);
             }
-            if let Some(at) = alarms.ask() {
+            if let Some(at) = alarms.next_wake() {
                 let this: Weak<dyn Wake> = self.this.clone();
                 self.world.wake_at(at, this);
             }
@@ -203,8 +203,8 @@ where
             match effect {
                 Effect::Send { to, message } => self.world.send(None, to, message),
                 Effect::SendBefore { deadline, to, message } => self.world.send(Some(deadline), to, message),
-                Effect::Arm { timer, at } => alarms.arm(timer, at),
-                Effect::Disarm { timer } => alarms.disarm(&timer),
+                Effect::Arm { timer, at } => alarms.set(timer, at),
+                Effect::Disarm { timer } => alarms.cancel(&timer),
                 Effect::Persist { position, record } => self.world.persist(position, record),
                 Effect::Do(effect) => self.world.act(effect),
             }

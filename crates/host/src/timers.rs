@@ -1,6 +1,6 @@
 //! One thread that wakes machines when their time has come.
 //!
-//! Each machine keeps its own timers (see [`Alarms`]); this thread only knows when each machine's earliest is due. Moving or
+//! Each machine keeps its own timers ([`Alarms`](meridian_machine::Alarms)); this thread only knows when each machine's earliest is due. Moving or
 //! forgetting a timer therefore costs no lock that machines share: a wake that turns out too early finds nothing due and asks
 //! again. The kernel's timer slack of this thread is set to the minimum, which makes a wake late by 10–60 µs instead of 50–110.
 
@@ -8,7 +8,7 @@ use crate::clock::boot_ns;
 use crate::panics::PanicGuard;
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -122,65 +122,6 @@ fn run(shared: &Shared) {
     }
 }
 
-/// The timers of one machine: armed, moved and forgotten by equal timer.
-#[derive(Debug)]
-pub struct Alarms<T> {
-    at: BTreeMap<T, u64>,
-    due: BTreeSet<(u64, T)>,
-    /// The moment for which the timer thread was last asked to wake the machine, if that has not come.
-    asked: Option<u64>,
-}
-
-impl<T> Default for Alarms<T> {
-    fn default() -> Self {
-        Alarms { at: BTreeMap::new(), due: BTreeSet::new(), asked: None }
-    }
-}
-
-impl<T: Clone + Ord> Alarms<T> {
-    /// Arms a timer, or moves it.
-    pub fn arm(&mut self, timer: T, at: u64) {
-        if let Some(before) = self.at.insert(timer.clone(), at) {
-            self.due.remove(&(before, timer.clone()));
-        }
-        self.due.insert((at, timer));
-    }
-
-    /// Forgets a timer.
-    pub fn disarm(&mut self, timer: &T) {
-        if let Some(at) = self.at.remove(timer) {
-            self.due.remove(&(at, timer.clone()));
-        }
-    }
-
-    /// Takes a timer that is due.
-    pub fn pop_due(&mut self, now: u64) -> Option<T> {
-        if self.due.first()?.0 > now {
-            return None;
-        }
-        let (_, timer) = self.due.pop_first()?;
-        self.at.remove(&timer);
-        Some(timer)
-    }
-
-    /// A wake came; an old one, asked for before a timer moved, changes nothing.
-    pub fn woken(&mut self, now: u64) {
-        if self.asked.is_some_and(|asked| asked <= now) {
-            self.asked = None;
-        }
-    }
-
-    /// When a wake must be asked for, if one earlier than the last is needed.
-    pub fn ask(&mut self) -> Option<u64> {
-        let next = self.due.first()?.0;
-        if self.asked.is_some_and(|asked| asked <= next) {
-            return None;
-        }
-        self.asked = Some(next);
-        Some(next)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,23 +146,5 @@ mod tests {
         for after_ms in [10, 20, 30] {
             assert!(rings.recv_timeout(Duration::from_secs(10)).unwrap() >= now + after_ms * 1_000_000);
         }
-    }
-
-    #[test]
-    fn an_equal_timer_moves_and_a_forgotten_one_never_comes() {
-        let mut alarms = Alarms::default();
-        alarms.arm("election", 10);
-        alarms.arm("heartbeat", 5);
-        assert_eq!(alarms.ask(), Some(5));
-        assert_eq!(alarms.ask(), None);
-        alarms.arm("election", 20);
-        alarms.disarm(&"heartbeat");
-        assert_eq!(alarms.pop_due(19), None);
-        alarms.woken(4);
-        assert_eq!(alarms.ask(), None);
-        alarms.woken(5);
-        assert_eq!(alarms.ask(), Some(20));
-        assert_eq!(alarms.pop_due(20), Some("election"));
-        assert_eq!(alarms.pop_due(u64::MAX), None);
     }
 }

@@ -31,7 +31,7 @@ mod resident;
 #[path = "../src/slot.rs"]
 mod slot;
 mod timers {
-    pub use meridian_host::timers::{Alarms, Wake};
+    pub use meridian_host::timers::Wake;
 }
 
 /// Locks that are never poisoned, as the node's are.

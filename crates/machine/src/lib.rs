@@ -21,6 +21,7 @@
 //! 5. Effects are performed in the order in which they stand in the outbox.
 
 mod address;
+mod alarms;
 mod outbox;
 pub mod planted;
 mod reading;
@@ -28,6 +29,7 @@ pub mod sometimes;
 pub mod steps;
 
 pub use address::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
+pub use alarms::Alarms;
 pub use outbox::{Effect, Outbox, Position};
 pub use reading::{Health, Interval, Reading};
 

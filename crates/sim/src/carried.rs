@@ -23,8 +23,6 @@ use std::sync::Arc;
 
 /// What replicas of a recipe say.
 pub type MessageOf<R> = <<R as Carried>::Replica as Machine>::Message;
-/// What they wait for.
-pub type TimerOf<R> = <<R as Carried>::Replica as Machine>::Timer;
 /// What they ask for.
 pub type EffectOf<R> = <<R as Carried>::Replica as Machine>::Effect;
 /// What is waited for at a desk.

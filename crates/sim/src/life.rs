@@ -5,7 +5,7 @@ use crate::journal::{DATABASE, Journal, Records};
 use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_log::{LogError, MemoryDisk};
-use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId};
+use meridian_machine::{Address, Alarms, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId};
 use meridian_mvcc::{StoreError, Write};
 use meridian_sql::Engine;
 use meridian_store::{RedbStore, Space};
@@ -69,7 +69,7 @@ pub struct Install {
 pub struct Member<M: Machine> {
     pub replica: M,
     pub out: Outbox<M>,
-    pub timers: BTreeMap<M::Timer, u64>,
+    pub alarms: Alarms<M::Timer>,
     pub space: Arc<Space>,
     /// Agreed, and kept from readers by a planted defect.
     pub late: Vec<Install>,
@@ -77,7 +77,7 @@ pub struct Member<M: Machine> {
 
 impl<M: Machine> Member<M> {
     pub fn new(replica: M, out: Outbox<M>, space: Arc<Space>) -> Self {
-        Member { replica, out, timers: BTreeMap::new(), space, late: Vec::new() }
+        Member { replica, out, alarms: Alarms::default(), space, late: Vec::new() }
     }
 
     /// Makes what was kept from readers readable.

@@ -4,7 +4,7 @@
 //! 2. A message is encoded when it leaves and decoded when it arrives, as between hosts.
 //! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions. Messages do not.
 
-use crate::carried::{Carried, Desk, KeyOf, MessageOf, TimerOf};
+use crate::carried::{Carried, Desk, KeyOf, MessageOf};
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
@@ -20,7 +20,7 @@ use meridian_clock::Timestamp;
 use meridian_clock::question::Poll;
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
-use meridian_machine::{Address, Incarnation, Machine, NodeId, ShardId};
+use meridian_machine::{Address, Incarnation, NodeId, ShardId};
 use meridian_placement::{Acquaintances, DiskId, Greeting};
 use meridian_txn::Mode;
 use parking_lot::Mutex;
@@ -113,11 +113,8 @@ enum Event<R: Carried> {
         to: ShardId,
         message: Box<MessageOf<R>>,
     },
-    Timer {
-        shard: ShardId,
-        timer: TimerOf<R>,
-        at: u64,
-    },
+    /// A shard's member has timers that may be due.
+    Wake(ShardId),
     Write,
     Synced,
     Settle,
@@ -579,13 +576,7 @@ impl<R: Carried> World<R> {
             Event::TimeTold { from, disk, answer } => self.time_told(node, from, disk, answer),
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
             Event::Local { from, to, message } => self.deliver(node, from, to, *message),
-            Event::Timer { shard, timer, at } => {
-                let Some(member) = self.member(node, shard) else { return };
-                if member.timers.get(&timer) == Some(&at) {
-                    member.timers.remove(&timer);
-                    self.step(node, shard, |replica, now, out| replica.on_timer(now, timer, out));
-                }
-            }
+            Event::Wake(shard) => self.wake_member(node, shard),
             Event::Write => self.write(node),
             Event::Synced => self.synced(node),
             Event::Settle => self.settle(node),

@@ -157,8 +157,8 @@ impl Node {
             for effect in member.out.drain().collect::<Vec<_>>() {
                 match effect {
                     Do::Send { to, message } | Do::SendBefore { to, message, .. } => said.push((to.node, message)),
-                    Do::Arm { timer, at } => drop(member.timers.insert(timer, at)),
-                    Do::Disarm { timer } => drop(member.timers.remove(&timer)),
+                    Do::Arm { timer, at } => member.alarms.set(timer, at),
+                    Do::Disarm { timer } => member.alarms.cancel(&timer),
                     Do::Persist { position, .. } => written = Some(position),
                     Do::Do(Effect::Stop { why }) => panic!("{why}"),
                     Do::Do(Effect::SendSnapshot { to, .. }) => self.asked.push(to),
@@ -174,9 +174,8 @@ impl Node {
         self.time.advance(self.time.now() + ns);
         let now = self.clock.reading();
         let Some(member) = self.life.members.get_mut(&CHILD) else { return };
-        let due: Vec<_> = member.timers.iter().filter(|(_, at)| **at <= now.boot_ns).map(|(timer, _)| *timer).collect();
+        let due: Vec<_> = std::iter::from_fn(|| member.alarms.due(now.boot_ns)).collect();
         for timer in due {
-            member.timers.remove(&timer);
             member.replica.on_timer(now, timer, &mut member.out);
         }
     }

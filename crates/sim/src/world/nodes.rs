@@ -5,7 +5,7 @@ use crate::Timebase;
 use crate::carried::{Carried, Desk};
 use crate::life::{Life, Member};
 use meridian_clock::Reading;
-use meridian_machine::{Effect as Do, NodeId, Outbox, ShardId};
+use meridian_machine::{Effect as Do, Machine, NodeId, Outbox, ShardId};
 use rand::Rng;
 use std::collections::BTreeSet;
 
@@ -148,7 +148,6 @@ impl<R: Carried> World<R> {
             self.nodes[node].paused_until = self.now() + pause_ns;
             *self.struck.entry("pause within a step").or_default() += 1;
         }
-        let whom = self.whom(node);
         for effect in effects {
             match effect {
                 Do::Send { to, message } => self.send(node, shard, pause_ns, None, to, message),
@@ -156,16 +155,13 @@ impl<R: Carried> World<R> {
                     self.send(node, shard, pause_ns, Some(deadline), to, message);
                 }
                 Do::Arm { timer, at } => {
-                    let late = self.rng.random_range(0..50_000);
                     if let Some(member) = self.member(node, shard) {
-                        member.timers.insert(timer, at);
+                        member.alarms.set(timer, at);
                     }
-                    let when = self.nodes[node].clock.when(at).max(self.time.now()) + late;
-                    self.push_at(when, whom, Event::Timer { shard, timer, at });
                 }
                 Do::Disarm { timer } => {
                     if let Some(member) = self.member(node, shard) {
-                        member.timers.remove(&timer);
+                        member.alarms.cancel(&timer);
                     }
                 }
                 Do::Persist { position, record } => {
@@ -176,6 +172,30 @@ impl<R: Carried> World<R> {
                 Do::Do(effect) => R::act(self, node, shard, effect),
             }
         }
+        self.ask_for_wake(node, shard);
         self.write(node);
+    }
+
+    /// A member's earliest timer is known to the world.
+    fn ask_for_wake(&mut self, node: usize, shard: ShardId) {
+        let Some(at) = self.member(node, shard).and_then(|member| member.alarms.next_wake()) else { return };
+        let late = self.rng.random_range(0..50_000);
+        let when = self.nodes[node].clock.when(at).max(self.time.now()) + late;
+        let whom = self.whom(node);
+        self.push_at(when, whom, Event::Wake(shard));
+    }
+
+    /// The moment has come for which a member's world was asked.
+    pub(super) fn wake_member(&mut self, node: usize, shard: ShardId) {
+        let now = self.nodes[node].clock.reading();
+        let Some(member) = self.member(node, shard) else { return };
+        member.alarms.woken(now.boot_ns);
+        while let Some(timer) = self.member(node, shard).and_then(|member| member.alarms.due(now.boot_ns)) {
+            self.step(node, shard, |replica, now, out| replica.on_timer(now, timer, out));
+            if self.is_stopped(node) {
+                break; // It stopped within that step: the others wait.
+            }
+        }
+        self.ask_for_wake(node, shard);
     }
 }
