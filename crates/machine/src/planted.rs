@@ -147,6 +147,8 @@ pub enum Rule {
     OlderViewsMerged,
     /// Records of older views do not count as those that said no (Trap A.2-8).
     OlderViewsNotCounted,
+    /// A transaction that wants what others were refused for of late does not wait for its turn.
+    TurnsNotTaken,
     /// A transaction that is prepared here is said to be so at whatever other timestamp it is proposed (Trap A.2-2).
     PreparedUnchecked,
     /// A replica serves a snapshot alone that is not settled.
@@ -281,7 +283,7 @@ impl Rule {
         [Rule::EarlierStayKept, Rule::LetGoForgotten, Rule::ServesUncopied, Rule::CopyMovesOn, Rule::NotedBeforeBegun];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `ClocksUncapped`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
-    /// `systems/tests/schedules.rs`).
+    /// `systems/tests/schedules.rs`), `TurnsNotTaken` two worlds over continents (`sim/tests/tapir.rs`).
     pub const OF_PROPOSALS: [Rule; 15] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,

@@ -136,6 +136,20 @@ fn over_continents_every_client_gets_on() {
     }
 }
 
+/// Where every transaction reads a key and writes it, sessions on three continents refused one another again and again:
+/// in these worlds a client committed fewer than eight times in 30 s. They take turns now.
+#[test]
+fn over_continents_contested_keys_are_taken_in_turns() {
+    for (seed, workload) in [(22_000_025, Workload::Counter), (22_000_077, Workload::Monotonic)] {
+        let world = Options { protocol: STRICT, workload, regions: Regions::Tapir, ..Options::new(seed) };
+        let report = run(world);
+        assert_eq!(report.verdict, Ok(()), "seed {seed}");
+        assert!(report.reached.contains_key("a transaction waits for its turn"), "seed {seed}");
+        let without = run(Options { defect: Some(Defect::Rule(Rule::TurnsNotTaken)), ..world });
+        assert!(without.verdict.is_err_and(|why| why.contains("did not get on")), "seed {seed}");
+    }
+}
+
 /// A node loses its store when the others have forgotten what was in it: it would come back without that, and is kept away.
 #[test]
 fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {

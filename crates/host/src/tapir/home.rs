@@ -238,6 +238,10 @@ impl World<Replica> for ReplicaHome {
             Message::Found { .. } => "found",
             Message::Copy { .. } => "copy",
             Message::TooOld { .. } => "too old",
+            Message::TakeTurn { .. } => "turn: take",
+            Message::Queued { .. } => "turn: queued",
+            Message::HasTurn { .. } => "turn: given",
+            Message::Leave { .. } => "turn: leave",
         }
     }
 }

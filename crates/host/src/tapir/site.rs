@@ -7,7 +7,7 @@ use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
 use meridian_systems::{Wire, tapir};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, Turn};
 
 /// Where nobody can be asked, nobody is for so long.
 const PAUSE_NS: u64 = 10_000_000;
@@ -106,6 +106,14 @@ impl Site for Desk {
 
     fn tell(&self, shard: ShardId, end: End) {
         tapir::tell(self, shard, &end);
+    }
+
+    async fn take_turn(&self, key: (ShardId, Key), holds_ns: u64, until: u64) -> Option<Turn> {
+        tapir::take_turn(self, key, holds_ns, until).await
+    }
+
+    fn leave(&self, turn: &Turn) {
+        tapir::leave(self, turn);
     }
 
     async fn pause(&self, until: u64) {

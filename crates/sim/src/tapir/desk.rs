@@ -10,9 +10,9 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange, StoreError};
 use meridian_replication::inconsistent::{Members, OpId};
-use meridian_systems::tapir::{Message, have_taken_over, invoke, look, read, tell};
+use meridian_systems::tapir::{Message, have_taken_over, invoke, leave, look, read, take_turn, tell};
 use meridian_systems::{Distances, Wire};
-use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, recover};
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, Turn, recover};
 use meridian_txn::{Failure, TransactionId};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
@@ -368,6 +368,14 @@ impl Site for Desk {
 
     fn tell(&self, shard: ShardId, end: End) {
         tell(self, shard, &end);
+    }
+
+    async fn take_turn(&self, key: (ShardId, Name), holds_ns: u64, until: u64) -> Option<Turn> {
+        take_turn(self, key, holds_ns, until).await
+    }
+
+    fn leave(&self, turn: &Turn) {
+        leave(self, turn);
     }
 
     async fn pause(&self, until: u64) {

@@ -9,7 +9,7 @@ use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Vote, decide, stands};
+use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands};
 use std::collections::BTreeMap;
 use std::pin::pin;
 
@@ -17,6 +17,8 @@ use std::pin::pin;
 const SHORTEST_WAIT_NS: u64 = 2_000_000;
 /// Where nobody can be asked, nobody is for so long.
 const PAUSE_NS: u64 = 10_000_000;
+/// A session that is queued for its turn asks again after this time, in nanoseconds: its queue may be lost.
+const ASK_AGAIN_NS: u64 = 1_000_000_000;
 
 /// What a shard answers, from what enough of its replicas have; `quorum` of them are enough.
 pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
@@ -243,6 +245,50 @@ pub async fn read<W: Wire<Message = Message>>(
         Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),
         _ => None,
     }
+}
+
+/// Waits for the turn of a contested key at the first of a shard's replicas that answers: in the order of their
+/// numbers, so that sessions of all nodes meet at the same one. `None`, if no replica has given the turn when the boot
+/// clock reaches `until`.
+pub async fn take_turn<W: Wire<Message = Message>>(
+    wire: &W,
+    (shard, key): (ShardId, Key),
+    holds_ns: u64,
+    until: u64,
+) -> Option<Turn> {
+    let request = wire.new_id();
+    // A question of its own each time: an answer to an earlier one is none to this one.
+    let take = |node: NodeId, waits: bool, until: u64| {
+        let id = wire.new_id();
+        let message = Message::TakeTurn { id, request, key: key.clone(), holds_ns, waits };
+        wire.ask((shard, node), id, message, until)
+    };
+    for node in wire.members(shard).replicas {
+        let mut waited = false;
+        while !wire.is_closed() && wire.boot_ns() < until {
+            let patience_ends = until.min(wire.boot_ns() + wire.patience_ns(&[node], 0));
+            let mut said = take(node, false, patience_ends).await;
+            if let Some(Message::Queued { .. }) = said {
+                waited = true;
+                said = take(node, true, until.min(wire.boot_ns() + ASK_AGAIN_NS)).await;
+            } else if said.is_none() {
+                break;
+            }
+            if let Some(Message::HasTurn { .. }) = said {
+                return Some(Turn { key: (shard, key), at: node, number: request.number, waited });
+            }
+        }
+        wire.tell((shard, node), Message::Leave { request, key: key.clone() });
+    }
+    None
+}
+
+/// Ends a turn.
+pub fn leave<W: Wire<Message = Message>>(wire: &W, turn: &Turn) {
+    let (node, incarnation) = wire.here();
+    let request = OpId { node: node.0, incarnation: incarnation.0, number: turn.number };
+    let (shard, key) = turn.key.clone();
+    wire.tell((shard, turn.at), Message::Leave { request, key });
 }
 
 /// The newest version of each key that any page has, of what all of them have looked at.

@@ -1,7 +1,7 @@
 //! What sessions and replicas say.
 
 use meridian_clock::Timestamp;
-use meridian_mvcc::{Chunk, KeyRange, Write};
+use meridian_mvcc::{Chunk, Key, KeyRange, Write};
 use meridian_replication::inconsistent::{self, OpId};
 use meridian_txn::tapir::{Answer, Fact, Question};
 use minicbor::{Decode, Encode};
@@ -105,6 +105,49 @@ pub enum Message {
         #[n(1)]
         oldest: Timestamp,
     },
+    /// A session wants its turn at a contested key.
+    #[n(7)]
+    TakeTurn {
+        /// The question; no operation has this number.
+        #[n(0)]
+        id: OpId,
+        /// The request, which is asked about again and again.
+        #[n(4)]
+        request: OpId,
+        /// The key after which the queue is named: at most 1 KiB, or there is none.
+        #[n(1)]
+        key: Key,
+        /// How long the turn may be held, in nanoseconds: at most 5 s count.
+        #[n(2)]
+        holds_ns: u64,
+        /// Whether the session knows that it is queued, and is to be answered only when it has its turn.
+        #[n(3)]
+        waits: bool,
+    },
+    /// Other sessions come first.
+    #[n(8)]
+    Queued {
+        /// The question.
+        #[n(0)]
+        id: OpId,
+    },
+    /// The session has its turn.
+    #[n(9)]
+    HasTurn {
+        /// The question.
+        #[n(0)]
+        id: OpId,
+    },
+    /// A session needs its turn, or its place in the queue, no more.
+    #[n(10)]
+    Leave {
+        /// The request.
+        #[n(0)]
+        request: OpId,
+        /// The key of the queue.
+        #[n(1)]
+        key: Key,
+    },
 }
 
 impl Message {
@@ -117,7 +160,9 @@ impl Message {
                 | inconsistent::Message::Missing { id, .. },
             ) => Some(*id),
             Message::Looked { id, .. } | Message::Found { id, .. } | Message::TooOld { id, .. } => Some(*id),
+            Message::Queued { id } | Message::HasTurn { id } => Some(*id),
             Message::Operation(_) | Message::Look { .. } | Message::Read { .. } | Message::Copy { .. } => None,
+            Message::TakeTurn { .. } | Message::Leave { .. } => None,
         }
     }
 }

@@ -6,6 +6,8 @@
 //!   a snapshot       ── look ────▶ Look ────▶ replicas, which refuse writes below it from then on ─▶ as many as it takes ──▶ the newest of each key
 //! ```
 //!
+//! Transactions that would refuse one another again take turns, which are queues at one replica (`turns`): advice, on which nothing rests.
+//!
 //! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits.
 //!
 //! | file | question |
@@ -13,6 +15,7 @@
 //! | `client` | how does a session ask a shard? |
 //! | `messages` | what is said? |
 //! | `replica`, `shard`, `waits` | what does a replica do with it, what does it mean, and what waits? |
+//! | `turns` | which transaction over a contested key comes next? |
 //! | `rows` | which nodes have replicas, as the database's row says? |
 //! | `changing` | how is a change of that carried out? |
 //! | `lifecycle` | when does a node begin, keep and end a replica? |
@@ -27,10 +30,11 @@ mod progress;
 mod replica;
 pub mod rows;
 mod shard;
+mod turns;
 mod waits;
 
 pub use changing::have_taken_over;
-pub use client::{common, invoke, look, looked, read, tell};
+pub use client::{common, invoke, leave, look, looked, read, take_turn, tell};
 pub use messages::{Kept, Message, Page};
 pub use progress::Progress;
 pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};

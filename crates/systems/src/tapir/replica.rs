@@ -16,6 +16,7 @@
 //! nobody asks is silent, and keeps its last few megabytes. Of a commit of several shards the name stays, for ever so far: another shard may have to learn of it.
 
 use super::copying::{Copied, Copying};
+use super::turns::{Asked, Place, Turns};
 use super::waits::{Proposed, Waits};
 use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
@@ -52,6 +53,8 @@ pub enum Timer {
     Copy,
     /// For what has an earlier timestamp than what is to be prepared.
     Earlier,
+    /// For a turn whose session does not leave.
+    Turn,
 }
 
 /// When what is over is to be forgotten.
@@ -166,6 +169,7 @@ pub struct Replica {
     /// So long what is to be prepared waits for what has an earlier timestamp.
     wait_ns: u64,
     waits: Waits,
+    turns: Turns,
 }
 
 fn own_id((node, incarnation): (NodeId, Incarnation), number: u64) -> OpId {
@@ -220,6 +224,7 @@ impl Replica {
             durable,
             wait_ns: 0,
             waits: Waits::default(),
+            turns: Turns::default(),
         };
         replica.copy(now, out);
         Some(replica)
@@ -455,6 +460,45 @@ impl Replica {
         self.wake(None, out);
     }
 
+    /// Sessions have their turns from now on.
+    fn give(&self, turns: impl IntoIterator<Item = Asked>, out: &mut Outbox<Self>) {
+        turns.into_iter().for_each(|Asked { from, question: id, .. }| out.send(from, Message::HasTurn { id }));
+    }
+
+    /// Arms the timer for the first turn that ends, if another one ended first before.
+    fn watch_turns(&self, before: Option<u64>, out: &mut Outbox<Self>) {
+        match self.turns.next() {
+            Some(next) if Some(next) != before => out.arm(Timer::Turn, next),
+            None if before.is_some() => out.disarm(Timer::Turn),
+            _ => {}
+        }
+    }
+
+    fn on_turn(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
+        let before = self.turns.next();
+        match message {
+            Message::TakeTurn { id, request, key, holds_ns, waits } => {
+                match self.turns.ask(now.boot_ns, key, Asked { from, request, question: id, holds_ns }) {
+                    Place::Turn => out.send(from, Message::HasTurn { id }),
+                    Place::Queued if !waits => out.send(from, Message::Queued { id }),
+                    Place::Queued => {}
+                }
+            }
+            Message::Leave { request, key } => {
+                let next = self.turns.leave(now.boot_ns, &key, request);
+                self.give(next, out);
+            }
+            _ => {}
+        }
+        self.watch_turns(before, out);
+    }
+
+    fn end_turns(&mut self, now: Reading, out: &mut Outbox<Self>) {
+        let next = self.turns.expire(now.boot_ns);
+        self.give(next, out);
+        self.watch_turns(None, out);
+    }
+
     fn look_back(&mut self, now: Reading, out: &mut Outbox<Self>) {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
@@ -557,6 +601,8 @@ impl Machine for Replica {
                 let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
+            message @ (Message::TakeTurn { .. } | Message::Leave { .. }) => self.on_turn(now, from, message, out),
+            Message::Queued { .. } | Message::HasTurn { .. } => {}
             // Those are for sessions, and such a copy nobody has asked for who may.
             Message::Copy { .. } | Message::Looked { .. } | Message::Found { .. } | Message::TooOld { .. } => {}
         }
@@ -568,6 +614,7 @@ impl Machine for Replica {
             Timer::Over => self.look_back(now, out),
             Timer::Copy => self.copy(now, out),
             Timer::Earlier => self.go_on_in_order(now, out),
+            Timer::Turn => self.end_turns(now, out),
         }
     }
 

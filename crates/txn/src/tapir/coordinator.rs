@@ -13,10 +13,11 @@
 //!    Nothing is drawn while the node does not know what time it is.
 //! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names node and life.
 
+use super::contested::Contested;
 use super::schemas::{self, Planned};
 use super::snapshot::Snapshot;
 use super::time;
-use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
+use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Turn, Vote};
 use crate::buffer::rest_of;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
@@ -28,7 +29,7 @@ use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How long a session looks for replicas that answer.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -47,6 +48,13 @@ const LONGEST_BUMP_NS: u64 = 64_000_000;
 const REST_NS: u64 = 1_000_000;
 /// The longest such rest on average.
 const LONGEST_REST_NS: u64 = 2_000_000_000;
+/// How long a turn is held at most: so many round trips (to the replica that gives it, the slow path, and the end), and
+/// this time for what the session does meanwhile, in nanoseconds.
+const TURN_ROUND_TRIPS: u64 = 4;
+const TURN_NS: u64 = 100_000_000;
+/// How long a key is remembered as contested: so many round trips, and at least this time, in nanoseconds.
+const CONTESTED_ROUND_TRIPS: u64 = 16;
+const CONTESTED_NS: u64 = 2_000_000_000;
 
 /// A database whose transactions validate, from this node.
 pub struct Gateway<S> {
@@ -54,12 +62,14 @@ pub struct Gateway<S> {
     guarantee: Guarantee,
     /// What is proposed from here.
     proposed: Stamps,
+    /// Over what transactions from here were refused.
+    contested: Arc<Mutex<Contested>>,
 }
 
 impl<S: Site> Gateway<S> {
     /// The door to a database.
     pub fn new(site: Arc<S>, guarantee: Guarantee) -> Self {
-        Gateway { site, guarantee, proposed: Stamps::default() }
+        Gateway { site, guarantee, proposed: Stamps::default(), contested: Arc::default() }
     }
 
     /// The node that it stands on.
@@ -96,6 +106,8 @@ impl<S: Site> Database for Gateway<S> {
                 site,
                 guarantee,
                 proposed: self.proposed.clone(),
+                contested: Arc::clone(&self.contested),
+                turn: None,
                 transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
                 age,
                 fresh: how.age.is_some(),
@@ -114,6 +126,9 @@ struct Session<S: Site> {
     site: Arc<S>,
     guarantee: Guarantee,
     proposed: Stamps,
+    contested: Arc<Mutex<Contested>>,
+    /// Taken before the first contested key is read or, where none was read, before one is written.
+    turn: Option<Held<S>>,
     transaction: TransactionId,
     age: Age,
     /// An attempt has failed: what it read may have been old.
@@ -125,6 +140,18 @@ struct Session<S: Site> {
     planned: Planned,
     /// Somebody wants to know when rows were committed.
     versions: bool,
+}
+
+/// A turn, until it is dropped.
+struct Held<S: Site> {
+    site: Arc<S>,
+    turn: Turn,
+}
+
+impl<S: Site> Drop for Held<S> {
+    fn drop(&mut self) {
+        self.site.leave(&self.turn);
+    }
 }
 
 /// Nobody has answered.
@@ -170,9 +197,43 @@ impl<S: Site> Session<S> {
         Ok(Rows { rows, at, rest })
     }
 
+    fn contested(&self) -> std::sync::MutexGuard<'_, Contested> {
+        self.contested.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These keys, or the ranges that begin with them, are contested for a while, from now on.
+    fn contest<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
+        let (now, round_trip_ns) = (self.boot_ns(), self.site.round_trip_ns());
+        let until = now + CONTESTED_NS.max(CONTESTED_ROUND_TRIPS * round_trip_ns);
+        self.contested().note(now, until, keys);
+    }
+
+    /// Waits for the turn of the first of these keys that is contested, unless the transaction has a turn. Where no
+    /// replica gives one the transaction goes on: a turn is no lock.
+    async fn take_turn<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
+        if self.turn.is_some() || broken(Rule::TurnsNotTaken) {
+            return;
+        }
+        let now = self.boot_ns();
+        let first = {
+            let contested = self.contested();
+            keys.into_iter().find_map(|key| Some((key.clone(), contested.turn_of(now, key)?)))
+        };
+        let Some((wanted, key)) = first else { return };
+        sometimes!("a transaction waits for its turn");
+        let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.site.round_trip_ns();
+        let shard = self.site.route(&key).0;
+        let Some(turn) = self.site.take_turn((shard, key), holds_ns, now + PATIENCE_NS).await else { return };
+        if turn.waited {
+            self.contest([&wanted]);
+        }
+        self.turn = Some(Held { site: Arc::clone(&self.site), turn });
+    }
+
     /// What a replica of a shard has of a part of its keys; it is to be validated that nothing else comes to stand there.
     async fn find(&mut self, shard: ShardId, part: &KeyRange, how: (bool, usize)) -> Result<Chunk, Failure> {
         let (reverse, limit) = how;
+        self.take_turn([&part.start]).await;
         let until = self.boot_ns() + PATIENCE_NS;
         let Some(found) = self.site.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await else {
             return Err(unavailable(&*self.site, shard));
@@ -196,8 +257,9 @@ impl<S: Site> Session<S> {
     /// Reads points of one shard at once.
     async fn read_points(&mut self, shard: ShardId, keys: &[Key]) -> Result<Vec<Option<Value>>, Failure> {
         self.check_schemas(shard).await?;
-        let until = self.boot_ns() + PATIENCE_NS;
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
+        self.take_turn(keys).await;
+        let until = self.boot_ns() + PATIENCE_NS;
         let asked = points.iter().map(|point| self.site.read(shard, point, (false, 1), self.fresh, until));
         let found = join_all(asked).await;
         let mut values = Vec::with_capacity(keys.len());
@@ -249,6 +311,7 @@ impl<S: Site> Session<S> {
     /// Proposes timestamps until all shards say yes to one, or one says no.
     async fn propose(mut self) -> Outcome {
         let mut writes = self.take_writes();
+        self.take_turn(writes.values().flatten().map(|write| &write.key)).await;
         let touched: BTreeSet<ShardId> = self.seen.keys().chain(writes.keys()).copied().collect();
         for shard in touched {
             match self.check_schemas(shard).await {
@@ -274,7 +337,10 @@ impl<S: Site> Session<S> {
             });
         }
         let began_ns = self.boot_ns();
-        let (mut above, mut bump_ns) = (Timestamp::ZERO, 0);
+        // What was read at the farthest replica by the time that the proposal arrives there is below its timestamp, which
+        // has passed once all have answered.
+        let arrives_ns = if self.turn.is_some() { self.site.round_trip_ns() * 5 / 8 } else { 0 };
+        let (mut above, mut bump_ns) = (Timestamp::ZERO, arrives_ns);
         let mut last = None;
         let mut attempt = 0;
         for proposed in 0..ATTEMPTS {
@@ -295,6 +361,11 @@ impl<S: Site> Session<S> {
             let answers: Vec<Option<Common>> = join_all(asked).await;
             let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();
             let said = |vote: Vote| votes.contains(&Some(vote));
+            let met = |vote: &Option<Vote>| matches!(vote, Some(Vote::Abort | Vote::Abstain));
+            for (proposal, _) in proposals.iter().zip(&votes).filter(|(_, vote)| met(vote)) {
+                let read = proposal.reads.iter().map(|seen| &seen.range.start);
+                self.contest(read.chain(proposal.writes.iter().map(|write| &write.key)));
+            }
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
                 let by_all = answers.iter().map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
                 let told = proposals.iter().zip(by_all);
@@ -323,7 +394,8 @@ impl<S: Site> Session<S> {
                 return self.abort(at, &participants, Conflict::Contended);
             }
             sometimes!("another timestamp is proposed");
-            bump_ns = if proposed == 0 { 0 } else { (BUMP_NS << proposed).min(LONGEST_BUMP_NS) };
+            let later_ns = if proposed == 0 { 0 } else { (BUMP_NS << proposed).min(LONGEST_BUMP_NS) };
+            bump_ns = arrives_ns.max(later_ns);
             attempt += 1;
             if said(Vote::Abstain) {
                 // What is prepared of it would keep others out while it rests.
@@ -338,10 +410,11 @@ impl<S: Site> Session<S> {
         unreachable!("the last attempt returns")
     }
 
-    async fn commit_at(&self, at: Timestamp, participants: &[ShardId], proposals: Vec<Proposal>) -> Outcome {
+    async fn commit_at(&mut self, at: Timestamp, participants: &[ShardId], proposals: Vec<Proposal>) -> Outcome {
         for (shard, proposal) in participants.iter().zip(proposals) {
             self.site.tell(*shard, End::Commit(proposal));
         }
+        self.turn = None; // What comes next reads what this one wrote.
         let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(Rule::CommitWait);
         if waits && !time::passes(&*self.site, at).await {
             return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
@@ -447,7 +520,8 @@ impl<S: Site> Transaction for Session<S> {
         let transaction = TransactionId { number: self.site.new_number(), ..self.transaction };
         let (site, proposed) = (Arc::clone(&self.site), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
-        let same = Session { site, proposed, transaction, seen, writes, planned, ..*self };
+        let (contested, turn) = (Arc::clone(&self.contested), None);
+        let same = Session { site, proposed, contested, turn, transaction, seen, writes, planned, ..*self };
         Box::pin(async move {
             match same.propose().await {
                 Outcome::Committed { .. } => Ok(()),

@@ -16,6 +16,7 @@
 //! | `prepared` | who may meet a new proposal? |
 //! | `site` | what does a coordinator want of its node? |
 //! | `coordinator` | what does a session do, from its first read to the outcome? |
+//! | `contested` | over which keys were transactions refused, and in which turns are those taken? |
 //! | `schemas` | does what a transaction was planned for hold where it reads and writes? |
 //! | `snapshot` | how is a snapshot read that everybody agrees on? |
 //! | `recovery` | what became of a transaction whose coordinator is gone? |
@@ -39,6 +40,7 @@
 //!
 //! Not yet here: an end to the names of commits of several shards.
 
+mod contested;
 mod coordinator;
 mod highest;
 mod participant;
@@ -56,4 +58,4 @@ pub use proposal::{
     Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Seen, Standing, Vote, decide, stands,
 };
 pub use recovery::recover;
-pub use site::{Common, Found, Looked, Site};
+pub use site::{Common, Found, Looked, Site, Turn};

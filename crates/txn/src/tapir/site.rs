@@ -33,6 +33,20 @@ pub struct Common {
     pub by_all: bool,
 }
 
+/// A turn that a replica has given to a transaction of this node: others that ask for the same key there wait for its
+/// end, or until its bound has passed. It keeps no transaction from committing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The key after which the queue is named, and its shard.
+    pub key: (ShardId, Key),
+    /// The replica that keeps the queue.
+    pub at: NodeId,
+    /// The request's number.
+    pub number: u64,
+    /// Whether other transactions came first.
+    pub waited: bool,
+}
+
 /// So many keys of a shard are asked for at once.
 const ASKED_TOGETHER: usize = 64;
 
@@ -90,6 +104,16 @@ pub trait Site: Send + Sync + 'static {
     fn ask(&self, shard: ShardId, question: Question, until: u64) -> impl Future<Output = Option<Common>> + Send;
     /// Tells all of them how a transaction ended; a commit by its [name](super::Proposal::name), if each of them has said yes to it. Whoever does not hear it finds out.
     fn tell(&self, shard: ShardId, end: End);
+    /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`, if no replica gives it
+    /// before the boot clock reaches `until`: the transaction goes on without.
+    fn take_turn(&self, key: (ShardId, Key), holds_ns: u64, until: u64) -> impl Future<Output = Option<Turn>> + Send {
+        let _ = (key, holds_ns, until);
+        std::future::ready(None)
+    }
+    /// Ends a turn, so that the next transaction has it.
+    fn leave(&self, turn: &Turn) {
+        let _ = turn;
+    }
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
 }
