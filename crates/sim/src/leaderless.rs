@@ -40,7 +40,8 @@ struct State<M> {
     numbers: u64,
     rng: ChaCha8Rng,
     reached: BTreeSet<NodeId>,
-    waiting: BTreeMap<Key, oneshot::Sender<M>>,
+    /// Each until the boot clock shows this.
+    waiting: BTreeMap<Key, (u64, oneshot::Sender<M>)>,
     wishes: Vec<Wish<Key, M>>,
     distances: Distances,
 }
@@ -100,7 +101,7 @@ impl<L: Leaderless> Desk<L> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
         if !state.closed {
-            state.waiting.insert(key, sender);
+            state.waiting.insert(key, (until, sender));
             state.wishes.push(Wish::Alarm(until, key));
         }
         receiver
@@ -128,14 +129,18 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
     fn hear(&self, from: NodeId, _: u64, message: L::Message) -> Option<L::Message> {
         let Some(id) = L::answers(&message) else { return Some(message) };
         let waiting = self.state.lock().waiting.remove(&(id.number, from));
-        if let Some(waiting) = waiting {
+        if let Some((_, waiting)) = waiting {
             let _ = waiting.send(message); // A session that is gone does not mind.
         }
         None
     }
 
     fn alarm(&self, key: Key) {
-        self.state.lock().waiting.remove(&key);
+        let (now, mut state) = (self.clock.reading().boot_ns, self.state.lock());
+        // The same question may have been asked again since, for longer.
+        if state.waiting.get(&key).is_some_and(|(until, _)| *until <= now) {
+            state.waiting.remove(&key);
+        }
     }
 
     fn set_reached(&self, reached: BTreeSet<NodeId>) {

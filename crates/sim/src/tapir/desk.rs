@@ -40,7 +40,8 @@ struct State {
     reached: BTreeSet<NodeId>,
     /// Somebody can be reached who could not be.
     met: bool,
-    waiting: BTreeMap<Key, oneshot::Sender<Message>>,
+    /// Each until the boot clock shows this.
+    waiting: BTreeMap<Key, (u64, oneshot::Sender<Message>)>,
     wishes: Vec<Wish<Key, Message>>,
     distances: Distances,
     /// Whose fate is being found out here.
@@ -157,7 +158,7 @@ impl Desk {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
         if !state.closed {
-            state.waiting.insert(key, sender);
+            state.waiting.insert(key, (until, sender));
             state.wishes.push(Wish::Alarm(until, key));
         }
         receiver
@@ -194,14 +195,18 @@ impl carried::Desk for Desk {
     fn hear(&self, from: NodeId, _: u64, message: Message) -> Option<Message> {
         let Some(id) = message.answers() else { return Some(message) };
         let waiting = self.state.lock().waiting.remove(&(id.number, from));
-        if let Some(waiting) = waiting {
+        if let Some((_, waiting)) = waiting {
             let _ = waiting.send(message); // A session that is gone does not mind.
         }
         None
     }
 
     fn alarm(&self, key: Key) {
-        self.state.lock().waiting.remove(&key);
+        let (now, mut state) = (self.clock.reading().boot_ns, self.state.lock());
+        // The same question may have been asked again since, for longer.
+        if state.waiting.get(&key).is_some_and(|(until, _)| *until <= now) {
+            state.waiting.remove(&key);
+        }
     }
 
     fn set_reached(&self, reached: BTreeSet<NodeId>) {
