@@ -86,14 +86,17 @@ impl Replica {
                 }
             }
             Ask::Commit { .. } => {
-                if let Some(at) = self.outcome_of(transaction).filter(|_| !broken(Rule::OutcomesForgotten)) {
-                    // A repeated request: answered like the first, once that has passed (Trap A.5-11).
+                // A repeated request is answered like the first, once that has passed (Trap A.5-11). A commit in
+                // commit wait counts even if its outcome is forgotten already for the sake of newer ones.
+                let remembers = !broken(Rule::OutcomesForgotten);
+                if let Some(passing) = self.passing.find_of(transaction, |_| remembers) {
                     sometimes!("a commit is asked for again after it was agreed");
-                    match self.passing.find_of(transaction, |_| true) {
-                        Some(passing) => passing.asked = Some((from, id)),
-                        None => out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() })),
-                    }
+                    passing.asked = Some((from, id));
                     return;
+                }
+                if let Some(at) = self.outcome_of(transaction).filter(|_| remembers) {
+                    sometimes!("a commit is asked for again after it was agreed");
+                    return out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
                 }
                 if !self.hears_blindly(now, from, &request, out) {
                     return;

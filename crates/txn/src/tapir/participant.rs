@@ -19,6 +19,11 @@ const FAR_NS: u64 = 1_000_000_000;
 /// is the word of a clock that is wrong.
 const SERVED_AHEAD_NS: u64 = FAR_NS + 500_000_000;
 
+/// As the leader of a view a replica says yes to no open proposal that is farther above the newest commit than this, in
+/// nanoseconds. Its own clock is no measure: if that is an hour ahead, it may be alone with what the others rejected.
+/// Where nothing has committed nothing else is.
+const OPEN_AHEAD_NS: u64 = 10_000_000_000;
+
 /// A transaction that was looked at here, and may be prepared.
 #[derive(Clone, Debug)]
 struct Known {
@@ -439,9 +444,17 @@ impl Participant {
         let mut living: Vec<(usize, &Proposal)> =
             open.iter().copied().enumerate().filter(|(_, proposal)| !is_dead(&newest, proposal)).collect();
         living.sort_by_key(|(_, proposal)| proposal.transaction);
+        let newest_commit = self.committed.max(self.past.settled);
+        let far = Timestamp::end_of(newest_commit.nanos.saturating_add(OPEN_AHEAD_NS));
+        let is_far = |at: Timestamp| newest_commit > Timestamp::ZERO && at > far && !broken(Rule::ClocksUncapped);
         let mut votes = vec![Vote::Abstain; open.len()];
         for (place, proposal) in living {
-            votes[place] = self.prepare(now, proposal);
+            if is_far(proposal.at) {
+                sometimes!("the leader of a view rejects an open proposal of the far future");
+                self.note(now, proposal, Vote::Abstain);
+            } else {
+                votes[place] = self.prepare(now, proposal);
+            }
         }
         votes
     }
