@@ -119,6 +119,16 @@ impl Local {
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.0
     }
+
+    /// Reads at this node's member, if it has one that has come to where it was invited.
+    fn look<T>(
+        &self,
+        shard: ShardId,
+        look: impl FnOnce(&MemberShard) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let look = |member: &MemberShard| (!member.world().space().is_behind()).then(|| look(member));
+        self.0.with_member(shard, look).flatten().unwrap_or(Err(StoreError::Elsewhere))
+    }
 }
 
 impl Site for Local {
@@ -196,7 +206,7 @@ impl Site for Local {
             let home = member.world();
             home.space().get(key, at).inspect_err(|error| home.heed(error))
         };
-        self.0.with_member(shard, look).unwrap_or(Err(StoreError::Elsewhere))
+        self.look(shard, look)
     }
 
     fn scan(
@@ -212,7 +222,7 @@ impl Site for Local {
             let found = home.space().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
             found.inspect_err(|error| home.heed(error))
         };
-        self.0.with_member(shard, look).unwrap_or(Err(StoreError::Elsewhere))
+        self.look(shard, look)
     }
 
     fn leader(&self, shard: ShardId) -> NodeId {

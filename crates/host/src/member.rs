@@ -157,8 +157,8 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
         return Ok(Begun { member: None, removed: Origin::has_ended(me, removed, &kept), left });
     };
-    if matches!(origin, Origin::Invited(_)) {
-        space.begin_empty()?;
+    if let Origin::Invited(stay) = &origin {
+        space.begin_empty(stay.since.0)?;
     }
     let alone = nodes.len() == 1;
     let mut config = Config::new(me, nodes, sessions.database(), ShardId(key.shard));

@@ -95,6 +95,8 @@ pub enum Rule {
     ClosedBeforeInstalled,
     /// A copy of a shard has no history: it cannot be read below the moment at which it was made.
     CopyWithoutHistory,
+    /// A session that was reading a snapshot at a member goes on at its successor, which began with nothing.
+    ReadsNewcomer,
     /// What is no longer kept is read as absent.
     HorizonUnchecked,
     /// Records of the log are taken for what they say.
@@ -211,7 +213,8 @@ pub enum Rule {
 
 impl Rule {
     /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes` and `SlotWithdrawnLate` are not
-    /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds.
+    /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds, `ReadsNewcomer` a situation
+    /// that is played (`sim/tests/spanner.rs`).
     pub const ALL: [Rule; 46] = [
         Rule::CommitWait,
         Rule::SafeTimeInFlight,

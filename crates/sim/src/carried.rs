@@ -9,7 +9,8 @@
 //!   everybody went home ─────────── is_at_rest, holds ─────────────▶ whether something is left, and what copies have to hold
 //! ```
 //!
-//! Faults, disks, clocks, the network, clients and judges are the world's, and know none.
+//! Faults, disks, clocks, the network, clients and judges are the world's, and know none. What only some recipes do or ask for, the others leave as it
+//! stands here.
 
 use crate::life::{Life, Member, Unfit};
 use crate::scene::Scene;
@@ -88,7 +89,7 @@ pub trait Carried: Sized + 'static {
     /// A life begins with what a node's disks have.
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life<Self>, Unfit>;
     /// It has begun.
-    fn born(world: &mut World<Self>, node: usize);
+    fn born(_: &mut World<Self>, _: usize) {}
     /// A scene is set: its groups are there, and sessions know whom to ask.
     fn set(world: &mut World<Self>, scene: Scene);
     /// So many nodes are not needed: they may be lost for good.
@@ -101,27 +102,31 @@ pub trait Carried: Sized + 'static {
     /// A frame has come that is no answer to a session.
     fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: MessageOf<Self>);
     /// A message is for a replica that is not here.
-    fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: MessageOf<Self>);
+    fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: MessageOf<Self>) {}
     /// Something of its own happens.
     fn happen(world: &mut World<Self>, node: usize, event: Self::Happening);
     /// Versions are moved to the store, and the log is let go.
     fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError>;
     /// That was done.
-    fn settled(world: &mut World<Self>, node: usize);
+    fn settled(_: &mut World<Self>, _: usize) {}
     /// A node is about to end in order.
-    fn abdicate(world: &mut World<Self>, node: usize);
+    fn abdicate(_: &mut World<Self>, _: usize) {}
     /// The shards that a node leads, as far as it knows: the others would miss it if it ended now.
-    fn led(life: &Life<Self>) -> BTreeSet<ShardId>;
+    fn led(_: &Life<Self>) -> BTreeSet<ShardId> {
+        BTreeSet::new()
+    }
 
     /// Whether an effect rests on something that may have lapsed when it is done.
-    fn is_leased(effect: &EffectOf<Self>) -> bool;
+    fn is_leased(_: &EffectOf<Self>) -> bool {
+        false
+    }
     /// Whether a core has to answer a session for that.
     fn is_question(event: &Self::Happening) -> bool;
     /// A line about what somebody hears, if a reader wants to know.
     fn line(me: NodeId, from: NodeId, role: Role, message: &MessageOf<Self>) -> Option<String>;
 
     /// Everybody went home, and nothing is left to be done: brings about what only the end has.
-    fn conclude(world: &mut World<Self>);
+    fn conclude(_: &mut World<Self>) {}
     /// Whether nothing is left to be done in replicas; notes shards of which that is true for good.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool;
     /// What is left in one.

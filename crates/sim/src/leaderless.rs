@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::OpId;
+use meridian_replication::inconsistent::{Members, OpId};
 use meridian_systems::{Distances, Wire};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
@@ -30,16 +30,22 @@ pub trait Leaderless: 'static {
 
     /// The question that a message answers, if it is for a session.
     fn answers(message: &Self::Message) -> Option<OpId>;
-    /// The damage that sessions have found on their node's disks.
-    fn damage(own: &Self::Own) -> Option<StoreError>;
+    /// The damage that sessions have found on their node's disks, where they read there.
+    fn damage(_: &Self::Own) -> Option<StoreError> {
+        None
+    }
 }
 
 struct State<M> {
     closed: bool,
+    /// The nodes that have replicas, as far as this node knows.
+    members: Members,
     disk_full: bool,
     numbers: u64,
     rng: ChaCha8Rng,
     reached: BTreeSet<NodeId>,
+    /// A node can be reached that could not be.
+    met: bool,
     /// Each until the boot clock shows this.
     waiting: BTreeMap<Key, (u64, oneshot::Sender<M>)>,
     wishes: Vec<Wish<Key, M>>,
@@ -51,7 +57,6 @@ pub struct Desk<L: Leaderless> {
     clock: Arc<NodeClock>,
     me: NodeId,
     incarnation: Incarnation,
-    nodes: Vec<NodeId>,
     pub own: L::Own,
     state: Mutex<State<L::Message>>,
 }
@@ -61,7 +66,7 @@ impl<L: Leaderless> Desk<L> {
     pub fn new(
         clock: Arc<NodeClock>,
         (me, incarnation): (NodeId, Incarnation),
-        nodes: Vec<NodeId>,
+        members: Members,
         own: L::Own,
         seed: u64,
     ) -> Self {
@@ -70,12 +75,14 @@ impl<L: Leaderless> Desk<L> {
             disk_full: false,
             numbers: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
-            reached: nodes.iter().copied().collect(),
+            reached: members.replicas.clone(),
+            members,
+            met: true,
             waiting: BTreeMap::new(),
             wishes: Vec::new(),
             distances: Distances::default(),
         };
-        Desk { clock, me, incarnation, nodes, own, state: Mutex::new(state) }
+        Desk { clock, me, incarnation, own, state: Mutex::new(state) }
     }
 
     /// The time on this node.
@@ -91,10 +98,31 @@ impl<L: Leaderless> Desk<L> {
     /// The replicas in the order in which a read asks them; `fresh`: it does not matter which were slow before.
     pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut state = self.state.lock();
-        let mut drawn = self.nodes.clone();
+        let mut drawn = Vec::from_iter(state.members.replicas.iter().copied());
         let first = state.rng.random_range(0..drawn.len().max(1));
         drawn.rotate_left(first);
         state.distances.order(self.me, drawn, fresh)
+    }
+
+    /// Other replicas take over.
+    pub fn reconfigure(&self, members: Members) {
+        self.state.lock().members = members;
+    }
+
+    /// Whether a node can be reached again, or for the first time, since this was last asked.
+    pub fn has_met(&self) -> bool {
+        std::mem::take(&mut self.state.lock().met)
+    }
+
+    /// The longest round trip to a replica that was measured here, in nanoseconds.
+    pub fn round_trip_ns(&self) -> u64 {
+        let state = self.state.lock();
+        state.distances.round_trip_ns(&Vec::from_iter(state.members.replicas.iter().copied()))
+    }
+
+    /// A number of 0 to 1, evenly drawn.
+    pub fn draw(&self) -> f64 {
+        self.state.lock().rng.random_range(0.0..1.0)
     }
 
     fn wait(&self, key: Key, until: u64) -> oneshot::Receiver<L::Message> {
@@ -146,6 +174,7 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
     fn set_reached(&self, reached: BTreeSet<NodeId>) {
         let mut state = self.state.lock();
         state.waiting.retain(|(_, node), _| *node == NO_NODE || reached.contains(node));
+        state.met |= !reached.is_subset(&state.reached);
         state.reached = reached;
     }
 
@@ -199,7 +228,11 @@ impl<L: Leaderless> Wire for Desk<L> {
     }
 
     fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-        self.nodes.clone()
+        self.state.lock().members.replicas.iter().copied().collect()
+    }
+
+    fn members(&self, _: ShardId) -> Members {
+        self.state.lock().members.clone()
     }
 
     /// What no node would answer is said, too: it may get there.

@@ -335,6 +335,11 @@ pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_in_the_next_life(defect)
 }
 
+/// Whether a session that goes on where its node's member was replaced finds nothing where a key has been since before its snapshot.
+pub fn finds_nothing_at_a_newcomer(rule: Option<planted::Rule>) -> bool {
+    World::<Spanner>::finds_nothing_at_a_newcomer(rule)
+}
+
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };

@@ -4,8 +4,8 @@ use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
 use meridian_machine::planted::Rule;
 use meridian_sim::{
-    Defect, Faults, Options, Report, SHOULD_MEET, Timebase, Workload, campaign, is_wrong, reads_after_a_pause,
-    reads_in_the_next_life, run, shrink,
+    Defect, Faults, Options, Report, SHOULD_MEET, Timebase, Workload, campaign, finds_nothing_at_a_newcomer, is_wrong,
+    reads_after_a_pause, reads_in_the_next_life, run, shrink,
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -292,6 +292,13 @@ fn who_sleeps_through_the_end_of_its_lease_reads_nothing_under_it() {
 fn who_has_come_back_hears_no_answer_that_was_asked_for_before() {
     assert_eq!(reads_in_the_next_life(None), Some(2));
     assert_eq!(reads_in_the_next_life(Some(Defect::EarlierLifeHeard)), Some(1), "it is noticed");
+}
+
+/// Random worlds meet it once in thousands.
+#[test]
+fn a_snapshot_goes_on_where_its_member_was_replaced() {
+    assert!(!finds_nothing_at_a_newcomer(None));
+    assert!(finds_nothing_at_a_newcomer(Some(Rule::ReadsNewcomer)), "it is noticed");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use meridian_mvcc::{
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const APPLIED: &str = "applied";
 const APPLIED_TERM: &str = "applied term";
@@ -179,6 +179,8 @@ pub struct Space {
     dirty: AtomicBool,
     /// Its replica is gone.
     closed: AtomicBool,
+    /// A member that was invited has the shard from this entry on; 0 once it does.
+    awaits: AtomicU64,
 }
 
 fn number<const N: usize>(bytes: Option<Vec<u8>>) -> [u8; N] {
@@ -219,6 +221,7 @@ impl Space {
             retained: Mutex::new(Retained::since(Timestamp::ZERO)),
             dirty: AtomicBool::new(true),
             closed: AtomicBool::new(false),
+            awaits: AtomicU64::new(0),
         };
         let extent = space.extent()?;
         space.recent = Recent::before(extent.at, extent.horizon);
@@ -348,6 +351,20 @@ impl Space {
         self.recent.install(at, writes, position);
         let mut newest = self.newest.lock();
         *newest = newest.max(at);
+        drop(newest);
+        self.has_come_to(position);
+    }
+
+    fn has_come_to(&self, position: u64) {
+        if position >= self.awaits.load(Ordering::Relaxed) {
+            self.awaits.store(0, Ordering::Release);
+        }
+    }
+
+    /// The member has begun with nothing and has not come to its invitation yet: a snapshot that a session was reading at the member before it
+    /// is not here.
+    pub fn is_behind(&self) -> bool {
+        self.awaits.load(Ordering::Acquire) > 0 && !broken(Rule::ReadsNewcomer)
     }
 
     /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled, with those of the rows that are its own.
@@ -635,14 +652,17 @@ impl Space {
             (pointer, LEFT, left),
         ];
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
+        // Before anything is gone: a session that still holds this reads nothing rather than an empty shard.
+        self.closed.store(true, Ordering::Release);
         *self.collecting.lock() = None;
         self.recent.reset(0);
         *self.place.write() = Place { facts: fresh, versions: fresh };
         self.drop_unused(old)
     }
 
-    /// This node is to have a member of the shard, and nothing of it yet: a split that would bring it is too late. Durable when this returns.
-    pub fn begin_empty(&self) -> Result<(), StoreError> {
+    /// This node is to have a member of the shard, by an entry, and nothing of it yet: a split that would bring it is too late. Durable when this returns.
+    pub fn begin_empty(&self, since: u64) -> Result<(), StoreError> {
+        self.awaits.store(since, Ordering::Release);
         let pointer = self.pointer();
         if self.store.fact(pointer, COPY)?.is_some() {
             return Ok(());
@@ -727,6 +747,7 @@ impl Space {
         *self.retained.lock() = Retained::since(extent.at);
         self.dirty.store(true, Ordering::Relaxed);
         self.read_bounds()?;
+        self.has_come_to(extent.position);
         self.drop_unused(old)
     }
 
@@ -964,9 +985,8 @@ mod tests {
         assert_eq!(open(0).left(), Ok(vec![Left { child: 7, bounds, birth: vec![7] }]));
         assert_eq!(Space::removed(1, 0, &*store), Ok(Some(9)));
         assert_eq!(Space::removed(1, 7, &*store), Ok(None));
-        for parent in [parent, open(0)] {
-            assert_eq!((parent.extent().unwrap(), seen(&parent, "a", 99)), (Extent::default(), Ok(None)));
-        }
+        assert_eq!(seen(&parent, "a", 99), Err(StoreError::Elsewhere), "an empty answer would be wrong");
+        assert_eq!((open(0).extent().unwrap(), seen(&open(0), "a", 99)), (Extent::default(), Ok(None)));
         assert_eq!(seen(&open(7), "z", 99), Ok(Some(12)));
         open(7).leave(3, |_| Vec::new()).unwrap();
         assert_eq!(seen(&open(7), "z", 99), Ok(None));
@@ -974,6 +994,27 @@ mod tests {
         put(&again, "b", 30, 1);
         again.settle(usize::MAX).unwrap();
         assert_eq!(seen(&open(0), "b", 99), Ok(Some(30)));
+    }
+
+    #[test]
+    fn a_member_that_began_with_nothing_is_behind_until_it_has_its_invitation() {
+        let store = Arc::new(MemoryStore::new()) as Arc<dyn Store>;
+        let open = || Space::open(1, 0, Arc::clone(&store)).unwrap();
+        let by_log = open();
+        assert!(!by_log.is_behind());
+        by_log.begin_empty(2).unwrap();
+        put(&by_log, "a", 10, 1);
+        assert!(by_log.is_behind());
+        put(&by_log, "b", 11, 2);
+        assert!(!by_log.is_behind());
+        let by_copy = open();
+        by_copy.begin_empty(2).unwrap();
+        let copy = by_copy.begin_copy().unwrap();
+        let extent = Extent { position: 2, term: 1, at: at(11), horizon: Timestamp::ZERO };
+        by_copy.end_copy(copy, extent).unwrap();
+        assert!(by_copy.is_behind());
+        by_copy.use_copy(copy, extent).unwrap();
+        assert!(!by_copy.is_behind());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use meridian_log::MemoryDisk;
 use meridian_machine::{Incarnation, NodeId, Outbox};
 use meridian_mvcc::{KeyRange, Store};
 use meridian_placement::FIRST_SHARD;
+use meridian_replication::inconsistent::Members;
 use meridian_store::Space;
 use meridian_systems::baselines::qwstore::{Gateway, Kept, Replica};
 use meridian_systems::envelope::{self, Kind};
@@ -42,7 +43,8 @@ impl Life {
     /// Reads what the disks have, and begins a life with it.
     pub fn begin(birth: &Birth<'_>) -> Result<Life, Unfit> {
         let Birth { me, replicas, seed, .. } = *birth;
-        let desk = Arc::new(Desk::new(Arc::clone(birth.clock), me, replicas.to_vec(), OfDesk::default(), seed));
+        let members = Members::first(replicas.iter().copied().collect());
+        let desk = Arc::new(Desk::new(Arc::clone(birth.clock), me, members, OfDesk::default(), seed));
         let gateway = Arc::new(Gateway::new(Arc::clone(&desk))) as Arc<dyn Database>;
         let (mut life, mut records) = Life::dawn(me.1, (desk, gateway), Own::default(), birth.admitted, birth.disks)?;
         if !replicas.contains(&me.0) {

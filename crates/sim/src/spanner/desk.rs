@@ -122,8 +122,9 @@ impl Desk {
         self.state.lock().reads.push((shard, range, at));
     }
 
-    fn space(&self, shard: ShardId) -> Option<Arc<Space>> {
-        self.state.lock().spaces.get(&shard).cloned()
+    fn space(&self, shard: ShardId) -> Result<Arc<Space>, StoreError> {
+        let space = self.state.lock().spaces.get(&shard).cloned();
+        space.filter(|space| !space.is_behind()).ok_or(StoreError::Elsewhere)
     }
 
     /// The slot of a shard.
@@ -322,7 +323,7 @@ impl Site for Handle {
     }
 
     fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        let space = self.0.space(shard).ok_or(StoreError::Elsewhere)?;
+        let space = self.0.space(shard)?;
         self.0.note(shard, KeyRange::point(Name::from(key.to_vec())), at);
         self.0.heed(space.get(key, at))
     }
@@ -335,7 +336,7 @@ impl Site for Handle {
         reverse: bool,
         limit_rows: usize,
     ) -> Result<Chunk, StoreError> {
-        let space = self.0.space(shard).ok_or(StoreError::Elsewhere)?;
+        let space = self.0.space(shard)?;
         let found = self.0.heed(space.scan(range, at, reverse, limit_rows, CHUNK_BYTES))?;
         self.0.note(shard, range.clone(), at);
         Ok(found)

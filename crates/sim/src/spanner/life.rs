@@ -166,8 +166,8 @@ impl Life {
             }
             return self.bear_left(left);
         };
-        if matches!(origin, Origin::Invited(_)) {
-            space.begin_empty()?;
+        if let Origin::Invited(stay) = &origin {
+            space.begin_empty(stay.since.0)?;
         }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
         (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);

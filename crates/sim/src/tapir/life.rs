@@ -1,6 +1,6 @@
 //! A life of a node in the tapir recipe: a replica of each shard, whose operations are in the node's log and whose versions are in its store.
 
-use super::desk::Desk;
+use super::desk::{Desk, Own as OfDesk};
 use super::{Halves, Tapir};
 use crate::Defect;
 use crate::clock::NodeClock;
@@ -60,8 +60,8 @@ impl Life {
     /// Reads what the disks have, and begins a life with it.
     pub fn begin(birth: Birth, admitted: bool, disks: &(MemoryDisk, MemoryDisk)) -> Result<Life, Unfit> {
         let (here, members) = ((birth.me, birth.incarnation), rows::members(&birth.row, &birth.all));
-        let desk = Desk::new(Arc::clone(&birth.clock), here, members, birth.halves.clone(), birth.seed);
-        let desk = Arc::new(desk);
+        let own = OfDesk::new(birth.halves.clone());
+        let desk = Arc::new(Desk::new(Arc::clone(&birth.clock), here, members, own, birth.seed));
         let gateway = Arc::new(Gateway::new(Arc::clone(&desk), birth.guarantee)) as Arc<dyn Database>;
         let row = birth.row.clone();
         let (lifecycles, progress, records) = (BTreeMap::new(), BTreeMap::new(), Records::new());

@@ -62,8 +62,6 @@ impl Carried for QwStore {
         })
     }
 
-    fn born(_: &mut World<Self>, _: usize) {}
-
     /// The replicas are there from birth on, and none has to be found.
     fn set(world: &mut World<Self>, scene: Scene) {
         let servers = world.nodes.len() - scene.gateways;
@@ -103,8 +101,6 @@ impl Carried for QwStore {
         world.deliver(node, from, shard, message);
     }
 
-    fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: Message) {}
-
     fn happen(world: &mut World<Self>, node: usize, event: Happening) {
         match event {
             Happening::Leave => world.leave_session(),
@@ -122,18 +118,6 @@ impl Carried for QwStore {
         world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now, HISTORY, checkpoint))
     }
 
-    fn settled(_: &mut World<Self>, _: usize) {}
-
-    fn abdicate(_: &mut World<Self>, _: usize) {}
-
-    fn led(_: &Life) -> BTreeSet<ShardId> {
-        BTreeSet::new()
-    }
-
-    fn is_leased(_: &Effect) -> bool {
-        false
-    }
-
     fn is_question(event: &Happening) -> bool {
         matches!(event, Happening::Serve(_))
     }
@@ -141,8 +125,6 @@ impl Carried for QwStore {
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
         Some(format!("{me} hears from {from}: {message:?}"))
     }
-
-    fn conclude(_: &mut World<Self>) {}
 
     /// A replica waits for nothing but its disk.
     fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {

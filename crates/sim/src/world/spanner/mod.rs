@@ -5,6 +5,7 @@ mod delays;
 mod effects;
 mod lives;
 mod moving;
+mod newcomers;
 mod pausing;
 mod splitting;
 
@@ -217,8 +218,6 @@ impl Carried for Spanner {
             }
         }
     }
-
-    fn conclude(_: &mut World<Self>) {}
 
     /// No lock is held, nothing is owed, and each shard has had a moment in which nothing was under way and all its members knew as much.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool {

@@ -46,6 +46,11 @@ impl World<Spanner> {
         let ask = self.some_members();
         self.tell(|| format!("{} is asked for other members of shard {}: {ask:?}", self.members[node], shard.0));
         *self.changed.entry("members to change").or_default() += 1;
+        self.ask_for_members(node, shard, ask);
+    }
+
+    /// Asks the leader of a shard for these.
+    pub(super) fn ask_for_members(&mut self, node: usize, shard: ShardId, ask: Ask) {
         let (me, id) = (self.members[node], self.now());
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };

@@ -200,8 +200,6 @@ impl Carried for Tapir {
         world.deliver(node, from, shard, message);
     }
 
-    fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: Message) {}
-
     fn happen(world: &mut World<Self>, node: usize, event: Happening) {
         match event {
             Happening::Look => world.look_for_overdue(node),
@@ -227,18 +225,6 @@ impl Carried for Tapir {
 
     fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
         world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now_ns, HISTORY, checkpoint))
-    }
-
-    fn settled(_: &mut World<Self>, _: usize) {}
-
-    fn abdicate(_: &mut World<Self>, _: usize) {}
-
-    fn led(_: &Life) -> BTreeSet<ShardId> {
-        BTreeSet::new()
-    }
-
-    fn is_leased(_: &Effect) -> bool {
-        false
     }
 
     fn is_question(event: &Happening) -> bool {
