@@ -588,6 +588,7 @@ impl Simulation {
             "regions": self.regions.name(),
             "faults": self.faults.iter().filter_map(name).collect::<Vec<_>>(),
             "txns": self.txns,
+            "moves": self.moves,
             "ok": ok,
             "failed": failed,
             "unknown": unknown,

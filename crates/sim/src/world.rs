@@ -41,8 +41,9 @@ const FAULTS_END: u64 = 120 * S;
 const LIVENESS: u64 = 30 * S;
 /// What each client must have done by then.
 const EACH: usize = 8;
-/// A transaction over a key that every client wants takes so many round trips, one after the other: a turn, a read, a vote.
-const TRIPS: u64 = 3;
+/// A transaction over a key that every client wants takes so many round trips, one after the other: a turn, a read, a vote; and another for the vote where
+/// a replica is lost.
+const TRIPS: u64 = 4;
 /// How far a lying clock may be from true time: several leases.
 const LIE: u64 = 2 * S;
 /// How patient the world is with a node that ends in order.
