@@ -164,10 +164,9 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
 }
 
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
-const RARE: [Rule; 13] = [
+const RARE: [Rule; 12] = [
     Rule::FencedPrepares,
     Rule::AttemptsMixed,
-    Rule::ServedForgotten,
     Rule::RepliesBeforeDurable,
     Rule::FastQuorumTooSmall,
     Rule::DecidesFromOne,
