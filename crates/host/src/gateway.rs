@@ -120,7 +120,7 @@ impl Local {
         &self.0
     }
 
-    /// Reads at this node's member, if it has one that has come to where it was invited.
+    /// Reads at this node's member of a shard. `Elsewhere`, without one, or if it lacks what was agreed on before it was invited.
     fn look<T>(
         &self,
         shard: ShardId,

@@ -37,13 +37,10 @@ const S: u64 = 1_000 * MS;
 const BEGINNING: u64 = 1_700_000_000 * S;
 /// Longer than any run's faults last.
 const FAULTS_END: u64 = 120 * S;
-/// Within so long after the last fault every client must have got on, or longer if regions are far apart ([`World::liveness_ns`]).
+/// Within so long after the last fault everybody must have got on.
 const LIVENESS: u64 = 30 * S;
 /// What each client must have done by then.
 const EACH: usize = 8;
-/// A transaction over a key that every client wants takes so many round trips, one after the other: a turn, a read, a vote; and another for the vote where
-/// a replica is lost.
-const TRIPS: u64 = 4;
 /// How far a lying clock may be from true time: several leases.
 const LIE: u64 = 2 * S;
 /// How patient the world is with a node that ends in order.
@@ -191,8 +188,6 @@ struct Client {
     /// Begun while faults struck.
     faulty: bool,
     start: u64,
-    /// The earliest that its node's clock could be then.
-    started_at: u64,
     /// In a scene: when it is to begin the next.
     due: u64,
     committed: usize,
@@ -351,7 +346,6 @@ impl<R: Carried> World<R> {
             mark: None,
             faulty: false,
             start: 0,
-            started_at: 0,
             due: 0,
             committed: 0,
         };
@@ -445,10 +439,9 @@ impl<R: Carried> World<R> {
         let got_on = |world: &World<R>| {
             world.clients.iter().zip(&before).all(|(client, before)| client.committed >= before + EACH)
         };
-        let within = self.liveness_ns();
-        if !self.until(within, got_on) {
+        if !self.until(LIVENESS, got_on) {
             let stuck = self.clients.iter().zip(&before).position(|(client, before)| client.committed < before + EACH);
-            self.fail(format!("client {stuck:?} did not get on within {} s after the last fault", within / S));
+            self.fail(format!("client {stuck:?} did not get on within {} s after the last fault", LIVENESS / S));
         }
         self.open = false;
         let mut rested = BTreeSet::new();
@@ -461,13 +454,6 @@ impl<R: Carried> World<R> {
         let verdict = R::judge(&mut self);
         self.violation = self.violation.take().or(verdict.err());
         self.report()
-    }
-
-    /// How long after the last fault every client has got on: where all of them want one key, each transaction of each crosses the longest way before
-    /// the next one.
-    fn liveness_ns(&self) -> u64 {
-        let transactions = EACH as u64 * self.clients.len() as u64;
-        LIVENESS.max(TRIPS * transactions * self.options.regions.farthest_ns())
     }
 
     fn report(self) -> Report {

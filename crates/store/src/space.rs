@@ -179,7 +179,7 @@ pub struct Space {
     dirty: AtomicBool,
     /// Its replica is gone.
     closed: AtomicBool,
-    /// A member that was invited has the shard from this entry on; 0 once it does.
+    /// The entry by which the member was invited, until the space has come to it; then 0.
     awaits: AtomicU64,
 }
 
@@ -361,8 +361,8 @@ impl Space {
         }
     }
 
-    /// The member has begun with nothing and has not come to its invitation yet: a snapshot that a session was reading at the member before it
-    /// is not here.
+    /// Whether the member has begun with nothing, and has not come to its invitation yet. It has none of the snapshot that a session was reading at
+    /// the member before it.
     pub fn is_behind(&self) -> bool {
         self.awaits.load(Ordering::Acquire) > 0 && !broken(Rule::ReadsNewcomer)
     }

@@ -58,7 +58,6 @@ impl<R: Carried> World<R> {
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
-        there.started_at = self.nodes[node].clock.reading().interval.earliest;
         there.faulty = self.faulty;
         there.seen = Arc::clone(&seen);
         there.attempt = Some(match self.options.sql {
@@ -187,12 +186,9 @@ impl<R: Carried> World<R> {
         let seen = std::mem::take(&mut *there.seen.lock());
         let unknown = if seen.committing { Status::Info } else { Status::Fail };
         let (status, at) = seen.ended.unwrap_or((unknown, None));
-        // What a session reads of the present stays for as long as versions are kept, by clocks: where nodes know no time of day these leap when
-        // most nodes begin anew. A session that believes lies knows no present.
-        let (start, started_at, mode) = (there.start, there.started_at, there.mode);
-        let newest = self.nodes.iter().map(|there| there.clock.reading().interval.earliest).max();
-        let passed = (self.now() - start).max(newest.unwrap_or_default().saturating_sub(started_at));
-        let soon = passed < HISTORY / 2;
+        // Whoever reads the present may do so for as long as versions are kept. Who believes lies knows no present.
+        let (start, mode) = (there.start, there.mode);
+        let soon = self.now() - start < HISTORY / 2;
         let keeps = !self.options.deceives();
         if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
             self.fail(format!("client {client} cannot read the present: {:?}", seen.why));

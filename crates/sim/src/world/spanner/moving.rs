@@ -66,8 +66,7 @@ impl World<Spanner> {
         let mut take = |many: usize| -> Vec<NodeId> {
             (0..many).map(|_| nodes.swap_remove(self.movers.random_range(0..nodes.len()))).collect()
         };
-        // A group with one voter has one clock, and nothing to hold it against.
-        let fewest = if all > 3 { 3 } else { 1 + usize::from(self.options.faults.lies) };
+        let fewest = if all > 3 { 3 } else { 1 };
         let most = take(all);
         let voters = self.movers.random_range(fewest..=all);
         let learners = self.movers.random_range(voters..=all);

@@ -140,8 +140,7 @@ impl World<Tapir> {
     fn some_replicas(&mut self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.members.clone();
         nodes.retain(|node| !self.gone.contains(&index(*node)));
-        // A database with one replica has one clock, and nothing to hold it against.
-        let fewest = if self.nodes.len() > 3 || self.options.faults.lies { 3 } else { 1 };
+        let fewest = if self.nodes.len() > 3 { 3 } else { 1 };
         let most = (nodes.len() - 1) / 2;
         let many = 2 * self.movers.random_range(fewest / 2..=most) + 1;
         while nodes.len() > many {
