@@ -5,6 +5,7 @@ use crate::Wire;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_clock::Timestamp;
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
@@ -158,8 +159,9 @@ pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
 }
 
 /// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock
-/// reaches `until`. All rounds are one question: an answer counts in whichever round it comes, so that the snapshot
-/// also succeeds where replicas are farther away than a round lasts.
+/// reaches `until`. All rounds of an epoch are one question: an answer counts in whichever round it comes, so that the
+/// snapshot also succeeds where replicas are farther away than a round lasts. Another epoch is another question: what a
+/// replica has answered as one of several is late news to the one that asks it as the only one.
 pub async fn look<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -168,15 +170,19 @@ pub async fn look<W: Wire<Message = Message>>(
     (reverse, limit): (bool, usize),
     until: u64,
 ) -> Option<Result<Looked, Failure>> {
-    let (id, mut repetition) = (wire.new_id(), 0);
+    let (mut id, mut repetition) = (wire.new_id(), 0);
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
     // What a replica has said stands: it refuses whatever would be written there later.
     let (mut pages, mut in_epoch) = (BTreeMap::<NodeId, Page>::new(), None);
     while !wire.is_closed() && wire.boot_ns() < until {
         let members = wire.members(shard);
         let (enough, epoch) = (members.enough()?.quorum(), members.epoch);
-        if in_epoch.replace(epoch) != Some(epoch) {
+        if in_epoch.replace(epoch).is_some_and(|before| before != epoch) {
+            sometimes!("others take over while a snapshot is read");
             pages.clear();
+            if !broken(Rule::EpochUnchecked) {
+                id = wire.new_id();
+            }
         }
         let lacking: Vec<NodeId> = members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
         let round_ends = until.min(wire.boot_ns() + wire.patience_ns(&lacking, repetition));
@@ -331,4 +337,101 @@ pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize
         }
     }
     looked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use meridian_machine::Incarnation;
+    use meridian_machine::planted::plant;
+    use meridian_mvcc::Write;
+    use meridian_replication::inconsistent::Members;
+    use parking_lot::Mutex;
+
+    const LATE: NodeId = NodeId(2);
+
+    /// One of three replicas is asked for a snapshot, and answers only when it is the last one left.
+    #[derive(Default)]
+    struct Alone {
+        boot_ns: Mutex<u64>,
+        numbers: Mutex<u64>,
+        /// What the replica was asked as one of three.
+        first: Mutex<Option<OpId>>,
+    }
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp { nanos, ..Timestamp::ZERO }
+    }
+
+    fn page(nanos: u64) -> Page {
+        let write = Write { key: Key::from(b"r".to_vec()), value: Some(Value::from(vec![0])) };
+        Page { versions: vec![(at(nanos), write)], rest: None }
+    }
+
+    impl Wire for Alone {
+        type Message = Message;
+
+        fn boot_ns(&self) -> u64 {
+            *self.boot_ns.lock()
+        }
+
+        fn here(&self) -> (NodeId, Incarnation) {
+            (NodeId(3), Incarnation(1))
+        }
+
+        fn new_number(&self) -> u64 {
+            *self.numbers.lock() += 1;
+            *self.numbers.lock()
+        }
+
+        fn replicas(&self, _: ShardId) -> Vec<NodeId> {
+            vec![NodeId(1), LATE, NodeId(3)]
+        }
+
+        fn members(&self, shard: ShardId) -> Members {
+            let first = Members::first(self.replicas(shard).into_iter().collect());
+            if self.first.lock().is_some() { first.then([LATE].into()) } else { first }
+        }
+
+        async fn ask(&self, to: (ShardId, NodeId), id: OpId, _: Message, _: u64) -> Option<Message> {
+            if to.1 != LATE {
+                return None;
+            }
+            let first = *self.first.lock().get_or_insert(id);
+            *self.boot_ns.lock() += PAUSE_NS;
+            match (id == first, *self.boot_ns.lock()) {
+                (true, PAUSE_NS) => None,
+                // What it had as one of three comes now.
+                (true, _) => Some(Message::Looked { id, page: Some(page(78)), settled: false }),
+                (false, _) => Some(Message::Looked { id, page: Some(page(104)), settled: false }),
+            }
+        }
+
+        fn tell(&self, _: (ShardId, NodeId), _: Message) {}
+
+        async fn pause(&self, _: u64) {}
+    }
+
+    fn read_while_others_take_over() {
+        let range = KeyRange::point(Key::from(b"r".to_vec()));
+        let wire = Alone::default();
+        let looked = look(&wire, ShardId(1), &range, at(900), (false, 1), 1_000_000_000);
+        let looked = looked.now_or_never().flatten().expect("it answers at last").expect("nothing is too old");
+        assert_eq!(looked.newest, at(104));
+    }
+
+    #[test]
+    fn what_a_replica_has_said_as_one_of_three_does_not_count_when_it_is_the_only_one() {
+        read_while_others_take_over();
+    }
+
+    #[test]
+    fn that_it_counts_is_noticed() {
+        let planted = std::thread::spawn(|| {
+            plant(Some(Rule::EpochUnchecked), true);
+            read_while_others_take_over();
+        });
+        assert!(planted.join().is_err());
+    }
 }
