@@ -351,6 +351,10 @@ impl Sessions {
     /// An answer came for a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
         if let Reply::Wounded { why } = reply {
+            // A commit that is asked for is not asked for again: its outcome may be forgotten by then.
+            if !self.holding.lock().contains_key(&number) {
+                return;
+            }
             let woken: Vec<Waiting> = {
                 let mut waiting = self.waiting.lock();
                 let keys: Vec<(u64, u64)> = waiting.keys().filter(|(of, _)| *of == number).copied().collect();

@@ -55,6 +55,8 @@ pub enum Rule {
     FencedServes,
     /// Leadership is given away before sessions of this node hear that they may no longer read by themselves.
     SlotWithdrawnLate,
+    /// A session is told that its transaction is wounded although that commits, and asks to commit again.
+    WoundsCommits,
     /// Who only read commits without a look at the lease.
     LeaseUncheckedAtCommit,
     /// A commit of which a leader does not know the outcome is said to be aborted (I5).

@@ -218,6 +218,24 @@ fn without_faults_hardly_anything_fails() {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
+/// Also where a leader forgets at once what became of a transaction: a session whose commit is under way asks once. A
+/// campaign found that one that was told of an older transaction asked again, and never heard (26000263, `--moves 6`).
+#[test]
+fn without_faults_no_outcome_is_unknown() {
+    let unknown = |defect| {
+        let (faults, workload, moves) = (Faults::NONE, Workload::Counter, Some(0));
+        let world = |seed| Options { faults, workload, moves, defect, ..Options::new(seed) };
+        let worlds = [42, 136, 146, 238].map(|seed| run(world(seed)));
+        worlds
+            .into_iter()
+            .flat_map(|report| report.history)
+            .filter(|transaction| transaction.status == Status::Info)
+            .count()
+    };
+    assert_eq!(unknown(None), 0);
+    assert!(unknown(Some(Defect::Rule(Rule::WoundsCommits))) > 0);
+}
+
 #[test]
 fn leadership_follows_the_work_and_costs_no_transaction() {
     for favourite in 0..3 {

@@ -6,6 +6,7 @@ use crate::life::address;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
 use meridian_placement::Routes;
@@ -158,6 +159,11 @@ impl Desk {
     fn hear_reply(&self, number: u64, reply: Reply) {
         if let Reply::Wounded { why } = reply {
             let mut state = self.state.lock();
+            // A commit that is asked for is not asked for again: its outcome may be forgotten by then.
+            let holds = state.holding.keys().any(|(of, _)| *of == number);
+            if !holds && !broken(Rule::WoundsCommits) {
+                return;
+            }
             let of_attempt: Vec<Key> =
                 state.waiting.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
             for waiting in of_attempt.iter().filter_map(|key| state.waiting.remove(key)) {

@@ -159,6 +159,6 @@ pub trait Site: Send + Sync + 'static {
 
     /// An attempt holds locks there: it is to be kept alive while its session is idle.
     fn holds(&self, seat: Seat, transaction: TransactionId, age: Age);
-    /// It holds none any more anywhere, or leaders end it.
+    /// It holds none any more anywhere, or leaders end it: it does not hear that it is [wounded](Heard::Wounded).
     fn holds_no_more(&self, transaction: TransactionId);
 }
