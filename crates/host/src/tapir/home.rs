@@ -241,6 +241,7 @@ impl World<Replica> for ReplicaHome {
             Message::TakeTurn { .. } => "turn: take",
             Message::Queued { .. } => "turn: queued",
             Message::HasTurn { .. } => "turn: given",
+            Message::KeepTurn { .. } => "turn: keep",
             Message::Leave { .. } => "turn: leave",
         }
     }

@@ -112,6 +112,10 @@ impl Site for Desk {
         tapir::take_turn(self, key, holds_ns, until).await
     }
 
+    fn keep_turn(&self, turn: &Turn, holds_ns: u64) {
+        tapir::keep_turn(self, turn, holds_ns);
+    }
+
     fn leave(&self, turn: &Turn) {
         tapir::leave(self, turn);
     }

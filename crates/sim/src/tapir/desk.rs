@@ -9,7 +9,7 @@ use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange};
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::Wire;
-use meridian_systems::tapir::{Message, have_taken_over, invoke, leave, look, read, take_turn, tell};
+use meridian_systems::tapir::{Message, have_taken_over, invoke, keep_turn, leave, look, read, take_turn, tell};
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, Turn, recover};
 use meridian_txn::{Failure, TransactionId};
 use parking_lot::Mutex;
@@ -184,6 +184,10 @@ impl Site for Desk {
 
     async fn take_turn(&self, key: (ShardId, Name), holds_ns: u64, until: u64) -> Option<Turn> {
         take_turn(self, key, holds_ns, until).await
+    }
+
+    fn keep_turn(&self, turn: &Turn, holds_ns: u64) {
+        keep_turn(self, turn, holds_ns);
     }
 
     fn leave(&self, turn: &Turn) {

@@ -289,12 +289,22 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     None
 }
 
+/// Goes on with a turn, for another session.
+pub fn keep_turn<W: Wire<Message = Message>>(wire: &W, turn: &Turn, holds_ns: u64) {
+    let (shard, key) = turn.key.clone();
+    wire.tell((shard, turn.at), Message::KeepTurn { request: request(wire, turn), key, holds_ns });
+}
+
 /// Ends a turn.
 pub fn leave<W: Wire<Message = Message>>(wire: &W, turn: &Turn) {
-    let (node, incarnation) = wire.here();
-    let request = OpId { node: node.0, incarnation: incarnation.0, number: turn.number };
     let (shard, key) = turn.key.clone();
-    wire.tell((shard, turn.at), Message::Leave { request, key });
+    wire.tell((shard, turn.at), Message::Leave { request: request(wire, turn), key });
+}
+
+/// What a turn was asked for as.
+fn request<W: Wire<Message = Message>>(wire: &W, turn: &Turn) -> OpId {
+    let (node, incarnation) = wire.here();
+    OpId { node: node.0, incarnation: incarnation.0, number: turn.number }
 }
 
 /// The newest version of each key that any page has, of what all of them have looked at.

@@ -148,6 +148,19 @@ pub enum Message {
         #[n(1)]
         key: Key,
     },
+    /// Another session of the same node goes on with a turn.
+    #[n(11)]
+    KeepTurn {
+        /// The request that has the turn.
+        #[n(0)]
+        request: OpId,
+        /// The key of the queue.
+        #[n(1)]
+        key: Key,
+        /// How long the turn may be held from now on, in nanoseconds: at most 5 s count.
+        #[n(2)]
+        holds_ns: u64,
+    },
 }
 
 impl Message {
@@ -162,7 +175,7 @@ impl Message {
             Message::Looked { id, .. } | Message::Found { id, .. } | Message::TooOld { id, .. } => Some(*id),
             Message::Queued { id } | Message::HasTurn { id } => Some(*id),
             Message::Operation(_) | Message::Look { .. } | Message::Read { .. } | Message::Copy { .. } => None,
-            Message::TakeTurn { .. } | Message::Leave { .. } => None,
+            Message::TakeTurn { .. } | Message::KeepTurn { .. } | Message::Leave { .. } => None,
         }
     }
 }

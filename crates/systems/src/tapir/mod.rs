@@ -34,7 +34,7 @@ mod turns;
 mod waits;
 
 pub use changing::have_taken_over;
-pub use client::{common, invoke, leave, look, looked, read, take_turn, tell};
+pub use client::{common, invoke, keep_turn, leave, look, looked, read, take_turn, tell};
 pub use messages::{Kept, Message, Page};
 pub use progress::Progress;
 pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};

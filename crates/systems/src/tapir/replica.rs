@@ -484,6 +484,7 @@ impl Replica {
                     Place::Queued => {}
                 }
             }
+            Message::KeepTurn { request, key, holds_ns } => self.turns.keep(now.boot_ns, &key, request, holds_ns),
             Message::Leave { request, key } => {
                 let next = self.turns.leave(now.boot_ns, &key, request);
                 self.give(next, out);
@@ -601,7 +602,9 @@ impl Machine for Replica {
                 let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
-            message @ (Message::TakeTurn { .. } | Message::Leave { .. }) => self.on_turn(now, from, message, out),
+            message @ (Message::TakeTurn { .. } | Message::KeepTurn { .. } | Message::Leave { .. }) => {
+                self.on_turn(now, from, message, out);
+            }
             Message::Queued { .. } | Message::HasTurn { .. } => {}
             // Those are for sessions, and such a copy nobody has asked for who may.
             Message::Copy { .. } | Message::Looked { .. } | Message::Found { .. } | Message::TooOld { .. } => {}

@@ -10,7 +10,8 @@
 //!
 //! Invariants:
 //! 1. A turn has one holder, and ends at the latest when its bound has passed: a session that died costs
-//!    the next one that long.
+//!    the next one that long. Sessions of the holder's node go on with its turn for [`TURN_HANDED_ON`]
+//!    more such bounds.
 //! 2. Turns are given in the order in which they were asked for, except to sessions that have not asked
 //!    again for [`SILENT_NS`].
 //! 3. At most [`MOST`] requests are kept, with keys of at most [`KEY_BYTES`]. A request beyond that is
@@ -19,6 +20,7 @@
 use meridian_machine::Address;
 use meridian_mvcc::Key;
 use meridian_replication::inconsistent::OpId;
+use meridian_txn::tapir::TURN_HANDED_ON;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The number of requests that are kept, holders included.
@@ -52,11 +54,13 @@ pub(super) enum Place {
     Queued,
 }
 
-/// A queue: its holder, until when it holds the turn, and who waits, with the time of its last request.
+/// A queue: its holder, until when it holds the turn, how often others of its node went on with that, and which requests
+/// wait, with the times at which they were heard last.
 #[derive(Debug)]
 struct Queue {
     holder: OpId,
     until: u64,
+    kept: u32,
     waiting: VecDeque<(Asked, u64)>,
 }
 
@@ -92,8 +96,17 @@ impl Turns {
         }
         let until = now.saturating_add(asked.holds_ns.min(LONGEST_NS));
         self.due.insert((until, key.clone()));
-        self.queues.insert(key, Queue { holder: asked.request, until, waiting: VecDeque::new() });
+        self.queues.insert(key, Queue { holder: asked.request, until, kept: 0, waiting: VecDeque::new() });
         Place::Turn
+    }
+
+    /// Another session of the holder's node goes on with the turn.
+    pub fn keep(&mut self, now: u64, key: &Key, request: OpId, holds_ns: u64) {
+        let holds = |queue: &&mut Queue| queue.holder == request && queue.kept < TURN_HANDED_ON;
+        let Some(queue) = self.queues.get_mut(key).filter(holds) else { return };
+        self.due.remove(&(queue.until, key.clone()));
+        (queue.until, queue.kept) = (now.saturating_add(holds_ns.min(LONGEST_NS)), queue.kept + 1);
+        self.due.insert((queue.until, key.clone()));
     }
 
     /// A session needs its turn, or its place, no more. Returns the request that has the turn now, if another has.
@@ -131,7 +144,7 @@ impl Turns {
                 self.kept -= 1;
                 continue;
             }
-            queue.holder = asked.request;
+            (queue.holder, queue.kept) = (asked.request, 0);
             queue.until = now.saturating_add(asked.holds_ns.min(LONGEST_NS));
             self.due.insert((queue.until, key.clone()));
             return Some(asked);
@@ -189,6 +202,25 @@ mod tests {
         assert_eq!(turns.leave(late, &key("a"), asked(2).request), Some(asked(4)), "the third is silent");
         assert_eq!(turns.expire(late + HOLDS_NS), []);
         assert_eq!((turns.next(), turns.kept), (None, 0));
+    }
+
+    #[test]
+    fn sessions_of_one_node_go_on_with_a_turn_some_times() {
+        let mut turns = Turns::default();
+        assert_eq!(turns.ask(0, key("a"), asked(1)), Place::Turn);
+        assert_eq!(turns.ask(0, key("a"), asked(2)), Place::Queued);
+        turns.keep(500, &key("a"), asked(2).request, HOLDS_NS);
+        assert_eq!(turns.next(), Some(HOLDS_NS), "the second does not hold it");
+        for kept in 1..=u64::from(TURN_HANDED_ON) {
+            turns.keep(kept * 100, &key("a"), asked(1).request, HOLDS_NS);
+            assert_eq!(turns.next(), Some(kept * 100 + HOLDS_NS));
+        }
+        let last = turns.next().unwrap();
+        turns.keep(last - 1, &key("a"), asked(1).request, HOLDS_NS);
+        assert_eq!(turns.expire(last), [asked(2)]);
+        turns.keep(last, &key("a"), asked(1).request, HOLDS_NS);
+        turns.keep(last + 1, &key("a"), asked(2).request, u64::MAX);
+        assert_eq!(turns.next(), Some(last + 1 + LONGEST_NS));
     }
 
     #[test]

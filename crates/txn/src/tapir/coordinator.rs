@@ -15,9 +15,10 @@
 
 use super::contested::Contested;
 use super::schemas::{self, Planned};
+use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
 use super::time;
-use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Turn, Vote};
+use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
 use crate::buffer::rest_of;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
@@ -57,19 +58,21 @@ const CONTESTED_ROUND_TRIPS: u64 = 16;
 const CONTESTED_NS: u64 = 2_000_000_000;
 
 /// A database whose transactions validate, from this node.
-pub struct Gateway<S> {
+pub struct Gateway<S: Site> {
     site: Arc<S>,
     guarantee: Guarantee,
     /// What is proposed from here.
     proposed: Stamps,
     /// Over what transactions from here were refused.
     contested: Arc<Mutex<Contested>>,
+    turns: Arc<Turns<S>>,
 }
 
 impl<S: Site> Gateway<S> {
     /// The door to a database.
     pub fn new(site: Arc<S>, guarantee: Guarantee) -> Self {
-        Gateway { site, guarantee, proposed: Stamps::default(), contested: Arc::default() }
+        let turns = Turns::new(Arc::clone(&site));
+        Gateway { site, guarantee, proposed: Stamps::default(), contested: Arc::default(), turns }
     }
 
     /// The node that it stands on.
@@ -107,6 +110,7 @@ impl<S: Site> Database for Gateway<S> {
                 guarantee,
                 proposed: self.proposed.clone(),
                 contested: Arc::clone(&self.contested),
+                turns: Arc::clone(&self.turns),
                 turn: None,
                 transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
                 age,
@@ -127,6 +131,7 @@ struct Session<S: Site> {
     guarantee: Guarantee,
     proposed: Stamps,
     contested: Arc<Mutex<Contested>>,
+    turns: Arc<Turns<S>>,
     /// Taken before the first contested key is read or, where none was read, before one is written.
     turn: Option<Held<S>>,
     transaction: TransactionId,
@@ -140,18 +145,6 @@ struct Session<S: Site> {
     planned: Planned,
     /// Somebody wants to know when rows were committed.
     versions: bool,
-}
-
-/// A turn, until it is dropped.
-struct Held<S: Site> {
-    site: Arc<S>,
-    turn: Turn,
-}
-
-impl<S: Site> Drop for Held<S> {
-    fn drop(&mut self) {
-        self.site.leave(&self.turn);
-    }
 }
 
 /// Nobody has answered.
@@ -223,11 +216,10 @@ impl<S: Site> Session<S> {
         sometimes!("a transaction waits for its turn");
         let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.site.round_trip_ns();
         let shard = self.site.route(&key).0;
-        let Some(turn) = self.site.take_turn((shard, key), holds_ns, now + PATIENCE_NS).await else { return };
-        if turn.waited {
+        self.turn = self.turns.take(shard, key, holds_ns, now + PATIENCE_NS).await;
+        if self.turn.as_ref().is_some_and(|turn| turn.waited) {
             self.contest([&wanted]);
         }
-        self.turn = Some(Held { site: Arc::clone(&self.site), turn });
     }
 
     /// What a replica of a shard has of a part of its keys; it is to be validated that nothing else comes to stand there.
@@ -520,8 +512,8 @@ impl<S: Site> Transaction for Session<S> {
         let transaction = TransactionId { number: self.site.new_number(), ..self.transaction };
         let (site, proposed) = (Arc::clone(&self.site), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
-        let (contested, turn) = (Arc::clone(&self.contested), None);
-        let same = Session { site, proposed, contested, turn, transaction, seen, writes, planned, ..*self };
+        let (contested, turns, turn) = (Arc::clone(&self.contested), Arc::clone(&self.turns), None);
+        let same = Session { site, proposed, contested, turns, turn, transaction, seen, writes, planned, ..*self };
         Box::pin(async move {
             match same.propose().await {
                 Outcome::Committed { .. } => Ok(()),

@@ -17,6 +17,7 @@
 //! | `site` | what does a coordinator want of its node? |
 //! | `coordinator` | what does a session do, from its first read to the outcome? |
 //! | `contested` | over which keys were transactions refused, and in which turns are those taken? |
+//! | `sharing` | which session of a node has a turn next? |
 //! | `schemas` | does what a transaction was planned for hold where it reads and writes? |
 //! | `snapshot` | how is a snapshot read that everybody agrees on? |
 //! | `recovery` | what became of a transaction whose coordinator is gone? |
@@ -48,6 +49,7 @@ mod prepared;
 mod proposal;
 mod recovery;
 mod schemas;
+mod sharing;
 mod site;
 mod snapshot;
 mod time;
@@ -58,4 +60,5 @@ pub use proposal::{
     Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Seen, Standing, Vote, decide, stands,
 };
 pub use recovery::recover;
+pub use sharing::MOST as TURN_HANDED_ON;
 pub use site::{Common, Found, Looked, Site, Turn};

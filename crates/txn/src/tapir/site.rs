@@ -110,6 +110,10 @@ pub trait Site: Send + Sync + 'static {
         let _ = (key, holds_ns, until);
         std::future::ready(None)
     }
+    /// Another transaction of this node goes on with a turn, and holds it for up to `holds_ns` nanoseconds from now on.
+    fn keep_turn(&self, turn: &Turn, holds_ns: u64) {
+        let _ = (turn, holds_ns);
+    }
     /// Ends a turn, so that the next transaction has it.
     fn leave(&self, turn: &Turn) {
         let _ = turn;

@@ -1,0 +1,233 @@
+//! Turns that the sessions of a node share: one of them asks a replica, and the others wait at their node.
+//!
+//! ```text
+//!   the first session    asks a replica ──▶ has its turn ──▶ ends: the turn goes to the next one here, MOST times
+//!   the others           wait ──────────────────────────────▶ … then it goes back, and the next one here asks
+//! ```
+//!
+//! A transaction that is handed its turn saves the round trip to the replica. Nothing rests on a turn, and nothing does
+//! on this.
+//!
+//! Invariants:
+//! 1. Of a turn at most one session here asks a replica, or holds it, until its bound has passed; then one that waits
+//!    asks by itself.
+//! 2. A turn is handed on at most [`MOST`] times, so that sessions of other nodes have theirs.
+//! 3. Sessions that wait have the turn in the order in which they came; one that is gone is skipped.
+
+use super::{Site, Turn};
+use futures::channel::oneshot::{self, Sender};
+use futures::future::{Either, select};
+use meridian_machine::{ShardId, sometimes};
+use meridian_mvcc::Key;
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How often a turn is handed on.
+pub const MOST: u32 = 4;
+
+/// The sessions of a node that want one turn.
+#[derive(Debug)]
+struct Queue<W> {
+    /// The turn that one of them has; none, while it asks for one.
+    turn: Option<u64>,
+    /// It has the turn, or asks, until then at most, by the boot clock.
+    until: u64,
+    handed_on: u32,
+    waiting: VecDeque<W>,
+}
+
+/// Which session has a turn next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next<W> {
+    /// This one, without asking.
+    Has(W),
+    /// This one asks a replica.
+    Asks(W),
+    /// No session here.
+    Nobody,
+}
+
+#[derive(Debug)]
+struct Queues<W>(BTreeMap<Key, Queue<W>>);
+
+impl<W> Queues<W> {
+    /// Whether a session is to ask a replica: no other one here does, or has the turn, or not within its bound.
+    fn asks(&mut self, now: u64, key: &Key, until: u64) -> bool {
+        let Some(queue) = self.0.get_mut(key) else {
+            let queue = Queue { turn: None, until, handed_on: 0, waiting: VecDeque::new() };
+            self.0.insert(key.clone(), queue);
+            return true;
+        };
+        let is_over = queue.until <= now;
+        if is_over {
+            (queue.turn, queue.until, queue.handed_on) = (None, until, 0);
+        }
+        is_over
+    }
+
+    /// A session waits, where one before it has the turn or asks. Until when that has it at most.
+    fn waits(&mut self, key: &Key, waiter: Option<W>) -> u64 {
+        let Some(queue) = self.0.get_mut(key) else { return 0 };
+        queue.waiting.extend(waiter);
+        queue.until
+    }
+
+    /// A session has its turn.
+    fn has(&mut self, key: &Key, turn: u64, until: u64) {
+        if let Some(queue) = self.0.get_mut(key) {
+            (queue.turn, queue.until) = (Some(turn), until);
+        }
+    }
+
+    /// A session needs its turn no more; or has got none.
+    fn ends(&mut self, key: &Key, turn: Option<u64>, waits: impl Fn(&W) -> bool) -> Next<W> {
+        let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else { return Next::Nobody };
+        while let Some(next) = queue.waiting.pop_front() {
+            if !waits(&next) {
+                continue;
+            }
+            if turn.is_some() && queue.handed_on < MOST {
+                queue.handed_on += 1;
+                return Next::Has(next);
+            }
+            (queue.turn, queue.handed_on) = (None, 0);
+            return Next::Asks(next);
+        }
+        self.0.remove(key);
+        Next::Nobody
+    }
+}
+
+/// The turns that sessions of this node have and want.
+pub(super) struct Turns<S: Site> {
+    site: Arc<S>,
+    queues: Mutex<Queues<Sender<Held<S>>>>,
+}
+
+/// A turn, or the right to ask for it: the next session's when this is dropped.
+pub(super) struct Held<S: Site> {
+    turns: Arc<Turns<S>>,
+    key: Key,
+    turn: Option<Turn>,
+    /// Whether other transactions came first.
+    pub waited: bool,
+}
+
+impl<S: Site> Drop for Held<S> {
+    fn drop(&mut self) {
+        self.turns.pass_on(&self.key, self.turn.take());
+    }
+}
+
+impl<S: Site> Turns<S> {
+    pub fn new(site: Arc<S>) -> Arc<Self> {
+        Arc::new(Turns { site, queues: Mutex::new(Queues(BTreeMap::new())) })
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues<Sender<Held<S>>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn boot_ns(&self) -> u64 {
+        self.site.now().boot_ns
+    }
+
+    /// Waits for the turn of this name, to be held for up to `holds_ns` nanoseconds. `None`, if there is none by the
+    /// time that the boot clock reaches `until`.
+    pub async fn take(self: &Arc<Self>, shard: ShardId, key: Key, holds_ns: u64, until: u64) -> Option<Held<S>> {
+        let mut held = self.wait(&key, until).await?;
+        let turn = match held.turn.take() {
+            Some(turn) => {
+                sometimes!("a turn is handed on within a node");
+                self.site.keep_turn(&turn, holds_ns);
+                turn
+            }
+            None => self.site.take_turn((shard, key), holds_ns, until).await?,
+        };
+        self.queues().has(&held.key, turn.number, self.boot_ns() + holds_ns);
+        held.waited |= turn.waited;
+        held.turn = Some(turn);
+        Some(held)
+    }
+
+    /// Waits until it is handed the turn, or is to ask for it.
+    async fn wait(self: &Arc<Self>, key: &Key, until: u64) -> Option<Held<S>> {
+        let asks = |waited| Held { turns: Arc::clone(self), key: key.clone(), turn: None, waited };
+        let (mut given, mut bound) = {
+            let mut queues = self.queues();
+            if queues.asks(self.boot_ns(), key, until) {
+                return Some(asks(false));
+            }
+            let (sender, given) = oneshot::channel();
+            (given, queues.waits(key, Some(sender)))
+        };
+        loop {
+            match select(&mut given, pin!(self.site.pause(bound.min(until)))).await {
+                Either::Left((held, _)) => return held.ok(),
+                Either::Right(_) if self.boot_ns() >= until || self.site.is_closed() => return None,
+                Either::Right(_) => {}
+            }
+            let mut queues = self.queues();
+            if queues.asks(self.boot_ns(), key, until) {
+                return Some(asks(true));
+            }
+            bound = queues.waits(key, None);
+        }
+    }
+
+    fn pass_on(self: &Arc<Self>, key: &Key, turn: Option<Turn>) {
+        let number = turn.as_ref().map(|turn| turn.number);
+        let next = self.queues().ends(key, number, |waiter| !waiter.is_canceled());
+        let held = |turn| Held { turns: Arc::clone(self), key: key.clone(), turn, waited: true };
+        // One that goes away at this moment drops what it is given, and so passes it on.
+        match next {
+            Next::Has(waiter) => drop(waiter.send(held(turn))),
+            Next::Asks(waiter) => {
+                turn.iter().for_each(|turn| self.site.leave(turn));
+                drop(waiter.send(held(None)));
+            }
+            Next::Nobody => turn.iter().for_each(|turn| self.site.leave(turn)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key::from("a")
+    }
+
+    #[test]
+    fn a_turn_is_handed_on_some_times_and_then_asked_for_anew() {
+        let mut queues = Queues(BTreeMap::new());
+        assert!(queues.asks(0, &key(), 100));
+        (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some(waiter)), 100));
+        queues.has(&key(), 9, 50);
+        assert!(!queues.asks(49, &key(), 150));
+        let ends = |queues: &mut Queues<i32>, turn| queues.ends(&key(), turn, |waiter| *waiter != 2);
+        for next in [1, 3, 4, 5] {
+            assert_eq!(ends(&mut queues, Some(9)), Next::Has(next), "without the one that is gone");
+        }
+        assert_eq!(ends(&mut queues, Some(9)), Next::Asks(6));
+        assert_eq!(ends(&mut queues, Some(9)), Next::Nobody, "it is not that session's any more");
+        assert_eq!(ends(&mut queues, None), Next::Asks(7), "the one that asked got none");
+        queues.has(&key(), 12, 90);
+        assert_eq!(ends(&mut queues, Some(12)), Next::Nobody);
+        assert!(queues.0.is_empty());
+    }
+
+    #[test]
+    fn where_a_bound_has_passed_another_session_asks() {
+        let mut queues = Queues(BTreeMap::new());
+        assert!(queues.asks(0, &key(), 100));
+        queues.has(&key(), 9, 50);
+        assert_eq!(queues.waits(&key(), Some(1)), 50);
+        assert!(queues.asks(50, &key(), 150));
+        assert!(!queues.asks(50, &key(), 150), "and no third one");
+        assert_eq!(queues.ends(&key(), Some(9), |_| true), Next::Nobody, "it is too late to hand it on");
+        assert_eq!(queues.ends(&key(), None, |_| true), Next::Asks(1));
+    }
+}
