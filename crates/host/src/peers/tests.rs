@@ -58,6 +58,13 @@ fn pair_on(clusters: [u32; 2], clock: ClockBound) -> Pair {
     Pair { one, two, heard, address: addresses[1] }
 }
 
+impl Pair {
+    /// Both are connected: one that hears the other may not have been heard by it yet, and then hears no frame.
+    fn meet(&self) {
+        wait_until(|| [&self.one, &self.two].iter().all(|peers| peers.connected().len() == 1));
+    }
+}
+
 fn wait_until(what: impl Fn() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(20);
     while !what() {
@@ -69,7 +76,7 @@ fn wait_until(what: impl Fn() -> bool) {
 #[test]
 fn frames_arrive_whole_and_in_order_whatever_their_size() {
     let pair = pair([7, 7]);
-    wait_until(|| pair.one.connected().len() == 1);
+    pair.meet();
     let sizes = [0usize, 1, 100, 70_000, 5_000_000, 3];
     for size in sizes {
         pair.one.post(NodeId(2), None, vec![size as u8; size]);
@@ -86,7 +93,7 @@ fn frames_arrive_whole_and_in_order_whatever_their_size() {
 #[test]
 fn a_frame_past_its_deadline_does_not_leave() {
     let pair = pair([7, 7]);
-    wait_until(|| pair.one.connected().len() == 1);
+    pair.meet();
     pair.one.post(NodeId(2), Some(1), b"late".to_vec());
     pair.one.post(NodeId(2), Some(u64::MAX), b"in time".to_vec());
     pair.one.flush(NodeId(2));
@@ -98,7 +105,7 @@ fn a_frame_past_its_deadline_does_not_leave() {
 #[test]
 fn who_comes_back_with_another_disk_is_told_and_not_heard() {
     let pair = pair([7, 7]);
-    wait_until(|| pair.two.connected().len() == 1);
+    pair.meet();
     pair.one.stop();
     let listener = TcpListener::bind(pair.one.address.unwrap()).unwrap();
     let (replaced, _) = start(1, identity(1, 7), ClockBound::LOOPBACK, pair.address, listener);
@@ -123,7 +130,7 @@ fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
     }
 
     let pair = pair([7, 7]);
-    wait_until(|| pair.one.connected().len() == 1);
+    pair.meet();
     let mut garbage = TcpStream::connect(pair.address).unwrap();
     garbage.write_all(&[0xa5; 4096]).unwrap();
     let mut rest = Vec::new();
@@ -144,7 +151,7 @@ fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
 #[test]
 fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
     let pair = pair([7, 7]);
-    wait_until(|| pair.one.connected().len() == 1);
+    pair.meet();
     let silent: Vec<TcpStream> = (0..unproven::MOST + 20).map(|_| TcpStream::connect(pair.address).unwrap()).collect();
     let mut last = silent.last().unwrap();
     last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
