@@ -135,6 +135,8 @@ pub enum Rule {
     BaseUnchecked,
     /// Answers of an epoch count for who asks the replicas of another one.
     EpochUnchecked,
+    /// Answers to a snapshot count together whichever view each replica was in.
+    ViewsMixed,
     /// Who takes over begins with what one of the former replicas has.
     FormerNotAsked,
     /// What a node's log has of an earlier stay counts when the node is given a replica again.
@@ -214,7 +216,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes` and `SlotWithdrawnLate` are not
+    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes`, `SlotWithdrawnLate` and `WoundsCommits` are not
     /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds, `ReadsNewcomer` a situation
     /// that is played (`sim/tests/spanner.rs`).
     pub const ALL: [Rule; 46] = [
@@ -288,7 +290,7 @@ impl Rule {
         [Rule::EarlierStayKept, Rule::LetGoForgotten, Rule::ServesUncopied, Rule::CopyMovesOn, Rule::NotedBeforeBegun];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `ClocksUncapped`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
-    /// `systems/tests/schedules.rs`), `TurnsNotTaken` two worlds over continents (`sim/tests/tapir.rs`).
+    /// `systems/tests/schedules.rs`), `ViewsMixed` the session's half of one (`systems/src/tapir/client.rs`), `TurnsNotTaken` two worlds over continents (`sim/tests/tapir.rs`).
     pub const OF_PROPOSALS: [Rule; 15] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,

@@ -236,6 +236,19 @@ fn without_faults_no_outcome_is_unknown() {
     assert!(unknown(Some(Defect::Rule(Rule::WoundsCommits))) > 0);
 }
 
+/// Not that it was rolled back: a participant refuses a transaction because an older one needs its locks, and the session
+/// has the coordinator abort it.
+#[test]
+fn why_a_participant_refused_is_why_the_transaction_is_aborted() {
+    let workload = Workload::Monotonic;
+    let world = Options { faults: Faults::NONE, workload, nodes: 5, clients: 10, moves: Some(0), ..Options::new(2) };
+    let report = run(world);
+    assert_eq!(report.verdict, Ok(()));
+    assert!(report.reached.contains_key("a session asks a coordinator to abort"), "{:?}", report.reached);
+    let rolled_back = report.failures.keys().any(|why| why.contains("rolled back"));
+    assert!(!rolled_back && !report.failures.is_empty(), "{:?}", report.failures);
+}
+
 #[test]
 fn leadership_follows_the_work_and_costs_no_transaction() {
     for favourite in 0..3 {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// So many nodes end at each step, at least.
 const ENDED: u64 = 6;
 /// In so many worlds, at most.
-const WORLDS: u64 = 16;
+const WORLDS: u64 = 24;
 
 /// Every other world loses messages, too; all have several groups whose members change.
 fn world(step: &'static str, seed: u64) -> Options {

@@ -8,7 +8,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
-use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId};
+use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId, View};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands};
 use std::collections::BTreeMap;
@@ -158,10 +158,12 @@ pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
     }
 }
 
-/// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock
-/// reaches `until`. All rounds of an epoch are one question: an answer counts in whichever round it comes, so that the
-/// snapshot also succeeds where replicas are farther away than a round lasts. Another epoch is another question: what a
-/// replica has answered as one of several is late news to the one that asks it as the only one.
+/// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there
+/// (§6.1). `None`, if that cannot be known when the boot clock reaches `until`. An answer counts in whichever round it
+/// comes, so that the snapshot also succeeds where replicas are farther away than a round lasts.
+///
+/// Answers of one view count together, as those to proposals do. A view may have begun at its leader alone, without a
+/// transaction that was said yes to before, and be bypassed by the next one, which has it.
 pub async fn look<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -170,19 +172,15 @@ pub async fn look<W: Wire<Message = Message>>(
     (reverse, limit): (bool, usize),
     until: u64,
 ) -> Option<Result<Looked, Failure>> {
-    let (mut id, mut repetition) = (wire.new_id(), 0);
+    let (id, mut repetition) = (wire.new_id(), 0);
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-    // What a replica has said stands: it refuses whatever would be written there later.
-    let (mut pages, mut in_epoch) = (BTreeMap::<NodeId, Page>::new(), None);
+    // What replicas have said in the newest view that was heard of stands: they refuse what would be written there later.
+    let (mut pages, mut newest) = (BTreeMap::<NodeId, Page>::new(), View::default());
     while !wire.is_closed() && wire.boot_ns() < until {
         let members = wire.members(shard);
         let (enough, epoch) = (members.enough()?.quorum(), members.epoch);
-        if in_epoch.replace(epoch).is_some_and(|before| before != epoch) {
-            sometimes!("others take over while a snapshot is read");
-            pages.clear();
-            if !broken(Rule::EpochUnchecked) {
-                id = wire.new_id();
-            }
+        if newest.epoch != epoch {
+            (pages, newest) = (BTreeMap::new(), View { epoch, number: 0 });
         }
         let lacking: Vec<NodeId> = members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
         let round_ends = until.min(wire.boot_ns() + wire.patience_ns(&lacking, repetition));
@@ -197,7 +195,18 @@ pub async fn look<W: Wire<Message = Message>>(
                     sometimes!("one replica alone serves what is settled");
                     return Some(Ok(looked(range, vec![page], (reverse, limit))));
                 }
-                (node, Some(Message::Looked { page: Some(page), .. })) => drop(pages.insert(node, page)),
+                (_, Some(Message::Looked { view, .. })) if view.epoch != epoch && !broken(Rule::EpochUnchecked) => {
+                    sometimes!("a snapshot's answer comes from another epoch");
+                }
+                (node, Some(Message::Looked { page: Some(page), view, .. })) => {
+                    if view > newest && !broken(Rule::ViewsMixed) {
+                        sometimes!("a snapshot's answers come from several views");
+                        (pages, newest) = (BTreeMap::new(), view);
+                    }
+                    if view == newest || broken(Rule::ViewsMixed) || broken(Rule::EpochUnchecked) {
+                        pages.insert(node, page);
+                    }
+                }
                 (_, Some(Message::TooOld { oldest, .. })) => too_old = too_old.max(Some(oldest)),
                 _ => {}
             }
@@ -357,33 +366,35 @@ mod tests {
     use meridian_machine::planted::plant;
     use meridian_mvcc::Write;
     use meridian_replication::inconsistent::Members;
-    use parking_lot::Mutex;
-
-    const LATE: NodeId = NodeId(2);
-
-    /// One of three replicas is asked for a snapshot, and answers only when it is the last one left.
-    #[derive(Default)]
-    struct Alone {
-        boot_ns: Mutex<u64>,
-        numbers: Mutex<u64>,
-        /// What the replica was asked as one of three.
-        first: Mutex<Option<OpId>>,
-    }
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn at(nanos: u64) -> Timestamp {
         Timestamp { nanos, ..Timestamp::ZERO }
     }
 
-    fn page(nanos: u64) -> Page {
-        let write = Write { key: Key::from(b"r".to_vec()), value: Some(Value::from(vec![0])) };
-        Page { versions: vec![(at(nanos), write)], rest: None }
+    /// Replicas that have answers, by number and round.
+    struct Replicas {
+        answers: fn(u32, usize) -> Option<(View, u64)>,
+        /// The only replica from the second round on, if others take over.
+        then: Option<NodeId>,
+        round: AtomicUsize,
     }
 
-    impl Wire for Alone {
+    impl Replicas {
+        fn that(answers: fn(u32, usize) -> Option<(View, u64)>, then: Option<NodeId>) -> Replicas {
+            Replicas { answers, then, round: AtomicUsize::new(0) }
+        }
+
+        fn round(&self) -> usize {
+            self.round.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wire for Replicas {
         type Message = Message;
 
         fn boot_ns(&self) -> u64 {
-            *self.boot_ns.lock()
+            self.round() as u64 * PAUSE_NS
         }
 
         fn here(&self) -> (NodeId, Incarnation) {
@@ -391,57 +402,75 @@ mod tests {
         }
 
         fn new_number(&self) -> u64 {
-            *self.numbers.lock() += 1;
-            *self.numbers.lock()
+            1
         }
 
         fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-            vec![NodeId(1), LATE, NodeId(3)]
+            [1, 2, 3].map(NodeId).to_vec()
         }
 
         fn members(&self, shard: ShardId) -> Members {
             let first = Members::first(self.replicas(shard).into_iter().collect());
-            if self.first.lock().is_some() { first.then([LATE].into()) } else { first }
+            let then = self.then.filter(|_| self.round() > 0);
+            then.map(|node| first.then([node].into())).unwrap_or(first)
         }
 
         async fn ask(&self, to: (ShardId, NodeId), id: OpId, _: Message, _: u64) -> Option<Message> {
-            if to.1 != LATE {
-                return None;
-            }
-            let first = *self.first.lock().get_or_insert(id);
-            *self.boot_ns.lock() += PAUSE_NS;
-            match (id == first, *self.boot_ns.lock()) {
-                (true, PAUSE_NS) => None,
-                // What it had as one of three comes now.
-                (true, _) => Some(Message::Looked { id, page: Some(page(78)), settled: false }),
-                (false, _) => Some(Message::Looked { id, page: Some(page(104)), settled: false }),
-            }
+            let (view, nanos) = (self.answers)(to.1.0, self.round())?;
+            let write = Write { key: Key::from(b"r".to_vec()), value: Some(Value::from(vec![0])) };
+            let page = Page { versions: vec![(at(nanos), write)], rest: None };
+            Some(Message::Looked { id, page: Some(page), settled: false, view })
         }
 
         fn tell(&self, _: (ShardId, NodeId), _: Message) {}
 
-        async fn pause(&self, _: u64) {}
+        async fn pause(&self, _: u64) {
+            self.round.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    fn read_while_others_take_over() {
+    fn reads(replicas: &Replicas) -> Timestamp {
         let range = KeyRange::point(Key::from(b"r".to_vec()));
-        let wire = Alone::default();
-        let looked = look(&wire, ShardId(1), &range, at(900), (false, 1), 1_000_000_000);
-        let looked = looked.now_or_never().flatten().expect("it answers at last").expect("nothing is too old");
-        assert_eq!(looked.newest, at(104));
+        let looked = look(replicas, ShardId(1), &range, at(900), (false, 1), 10 * PAUSE_NS);
+        looked.now_or_never().flatten().expect("they answer at last").expect("nothing is too old").newest
+    }
+
+    /// n2 has answered as one of three, late; then it is the only one. (A campaign found it: 25300712, `--moves 4`.)
+    fn while_others_take_over() -> Timestamp {
+        let answers = |node, round| match (node, round) {
+            (2, 1) => Some((View { epoch: 0, number: 9 }, 78)),
+            (2, 2..) => Some((View { epoch: 1, number: 0 }, 104)),
+            _ => None,
+        };
+        reads(&Replicas::that(answers, Some(NodeId(2))))
+    }
+
+    /// n2 has answered in a view that n3 is not in yet. (Seed 22000071 without turns, over continents.)
+    fn while_a_view_begins() -> Timestamp {
+        let answers = |node, round| match (node, round) {
+            (3, 0) => Some((View { epoch: 0, number: 90 }, 78)),
+            (2, 0) => Some((View { epoch: 0, number: 91 }, 78)),
+            (1 | 3, 1..) => Some((View { epoch: 0, number: 93 }, 104)),
+            _ => None,
+        };
+        reads(&Replicas::that(answers, None))
     }
 
     #[test]
-    fn what_a_replica_has_said_as_one_of_three_does_not_count_when_it_is_the_only_one() {
-        read_while_others_take_over();
+    fn answers_of_another_epoch_or_of_different_views_do_not_count_together() {
+        assert_eq!((while_others_take_over(), while_a_view_begins()), (at(104), at(104)));
     }
 
     #[test]
-    fn that_it_counts_is_noticed() {
-        let planted = std::thread::spawn(|| {
-            plant(Some(Rule::EpochUnchecked), true);
-            read_while_others_take_over();
-        });
-        assert!(planted.join().is_err());
+    fn that_they_count_is_noticed() {
+        let with = |rule, reads: fn() -> Timestamp| {
+            let planted = std::thread::spawn(move || {
+                plant(Some(rule), true);
+                reads()
+            });
+            planted.join().expect("it reads")
+        };
+        assert_eq!(with(Rule::EpochUnchecked, while_others_take_over), at(78));
+        assert_eq!(with(Rule::ViewsMixed, while_a_view_begins), at(78));
     }
 }

@@ -49,6 +49,10 @@ pub enum Message {
         /// It is all: what stands there has ended here, and nobody else has to be asked.
         #[n(2)]
         settled: bool,
+        /// The view in which the replica has answered. Answers of one view count together.
+        #[n(3)]
+        #[cbor(default)]
+        view: inconsistent::View,
     },
     /// A session reads what is newest here, which is validated when it commits.
     #[n(3)]

@@ -105,8 +105,8 @@ pub enum Effect {
 /// What a session wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// What stands at a timestamp, below which nothing is written any more.
-    Snapshot(Timestamp),
+    /// What stands at a timestamp, below which nothing is written any more, as a view of the shard's replicas knows it.
+    Snapshot(Timestamp, inconsistent::View),
     /// The same where everything has ended.
     Settled(Timestamp),
     /// Whatever is newest, where everything at or below this is settled.
@@ -134,7 +134,7 @@ impl Serve {
     /// The timestamp at which is to be read.
     pub fn at(&self) -> Timestamp {
         match self.view {
-            View::Snapshot(at) | View::Settled(at) => at,
+            View::Snapshot(at, _) | View::Settled(at) => at,
             View::Newest(_) => Timestamp::MAX,
         }
     }
@@ -142,8 +142,11 @@ impl Serve {
     /// What the session is answered, for what was found.
     pub fn answer(&self, page: Page) -> Message {
         match self.view {
-            View::Snapshot(_) => Message::Looked { id: self.id, page: Some(page), settled: false },
-            View::Settled(_) => Message::Looked { id: self.id, page: Some(page), settled: true },
+            View::Snapshot(_, view) => Message::Looked { id: self.id, page: Some(page), settled: false, view },
+            View::Settled(_) => {
+                let view = inconsistent::View::default(); // What is settled is the same in all of them.
+                Message::Looked { id: self.id, page: Some(page), settled: true, view }
+            }
             View::Newest(through) => Message::Found { id: self.id, page, through },
         }
     }
@@ -541,7 +544,8 @@ impl Replica {
             return;
         }
         if !participant.serves(&serve.range, at) {
-            return out.send(serve.to, Message::Looked { id: serve.id, page: None, settled: false });
+            let view = self.operations.began();
+            return out.send(serve.to, Message::Looked { id: serve.id, page: None, settled: false, view });
         }
         if at > self.ceiling {
             self.ceiling = Timestamp::end_of(at.nanos.saturating_add(AHEAD_NS));
@@ -587,14 +591,15 @@ impl Machine for Replica {
                 let (view, limit_rows) = (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse: false, limit_rows }, out);
             }
-            Message::Looked { id, page: Some(page), settled: true } if self.is_known(from.node) => {
+            Message::Looked { id, page: Some(page), settled: true, .. } if self.is_known(from.node) => {
                 self.on_copied(now, id, page, out);
             }
             Message::TooOld { id, oldest } if self.is_known(from.node) => {
                 self.copying.iter_mut().for_each(|copying| copying.too_old(id, oldest));
             }
             Message::Look { id, at, range, reverse, limit_rows, .. } => {
-                let (view, limit_rows) = (View::Snapshot(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
+                let view = View::Snapshot(at, self.operations.began());
+                let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 self.on_look(now, at, Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
             Message::Read { id, range, reverse, limit_rows } => {

@@ -22,7 +22,7 @@ use meridian_machine::{NodeId, ShardId, sometimes, step};
 use meridian_mvcc::{Key, KeyRange, Write};
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A change of schemas lies so far ahead, two commit waits, and three trips to the farthest shard; but no farther than this.
 const AHEAD_NS: u64 = 20_000_000;
@@ -131,8 +131,10 @@ impl<S: Site> Session<S> {
         let (seat, participants) = (own.seat, shares.keys().copied().collect());
         let others: Vec<(Seat, Option<Footing>)> = shares.values().map(|share| (share.seat, share.footing)).collect();
         let coordinator = (seat, own.footing, own.blind);
+        let refusal = OnceLock::new();
         let ended = {
-            let prepare = pin!(join_all(shares.into_values().map(|share| self.prepare_at(share, coordinator))));
+            let prepare = |share| self.prepare_at(share, coordinator, &refusal);
+            let prepare = pin!(join_all(shares.into_values().map(prepare)));
             let commit = pin!(self.commit_at(own, participants));
             let Either::Left((ended, _)) = select(commit, prepare).await else {
                 unreachable!("they are asked for ever")
@@ -142,6 +144,11 @@ impl<S: Site> Session<S> {
         let ended = match ended {
             // Others may be prepared by now.
             Ended::LocksFirst => untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
+            // The coordinator was asked to abort because a participant refused, and does not know why.
+            Ended::With(Outcome::Aborted { why: Conflict::RolledBack }, spent) => {
+                let why = refusal.into_inner().unwrap_or(Conflict::RolledBack);
+                Ended::With(Outcome::Aborted { why }, spent)
+            }
             ended => ended,
         };
         if !matches!(ended, Ended::With(Outcome::Committed { .. }, _)) {
@@ -356,7 +363,13 @@ impl<S: Site> Session<S> {
 
     /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be lost. If it will not be, the coordinator is asked to
     /// abort.
-    async fn prepare_at(&self, share: Share, coordinator: (Seat, Option<Footing>, Option<Blind>)) {
+    /// The first refusal of a participant is noted.
+    async fn prepare_at(
+        &self,
+        share: Share,
+        coordinator: (Seat, Option<Footing>, Option<Blind>),
+        refusal: &OnceLock<Conflict>,
+    ) {
         let Share { mut seat, footing, blind, writes, schema } = share;
         let (site, (seat_of_coordinator, its_footing, its_blind)) = (&*self.site, coordinator);
         let term = its_footing.map(|footing| footing.term).or(its_blind.map(|blind| blind.term));
@@ -374,6 +387,7 @@ impl<S: Site> Session<S> {
                 }
                 Some(Heard::Reply(Reply::Moved { to, .. })) => {
                     self.learn(to);
+                    let _ = refusal.set(Conflict::Moved);
                     (refused, again_ns) = (true, ONE_TRY_NS);
                     Some(seat.node.0)
                 }
@@ -381,6 +395,7 @@ impl<S: Site> Session<S> {
                     if why == Conflict::LeaderChanged {
                         self.doubt(seat, blind);
                     }
+                    let _ = refusal.set(why); // Others may have refused before.
                     (refused, again_ns) = (true, ONE_TRY_NS);
                     Some(seat.node.0)
                 }

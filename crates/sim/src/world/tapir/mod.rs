@@ -183,7 +183,7 @@ impl Carried for Tapir {
                 world.with_progress(node, shard, Progress::serves);
             }
             Effect::Serve(mut serve) => {
-                if let (tapir::View::Snapshot(at), Some(Defect::ReadOneBefore)) =
+                if let (tapir::View::Snapshot(at, _), Some(Defect::ReadOneBefore)) =
                     (&mut serve.view, world.options.defect)
                 {
                     at.nanos = at.nanos.saturating_sub(1);
