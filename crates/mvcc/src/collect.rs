@@ -13,7 +13,8 @@
 //! Invariants:
 //! 1. A read at or above the horizon answers the same before, during and after a collection.
 //! 2. A read below the horizon is refused, never answered from what happens to be left: readers are told of the horizon first
-//!    ([`Recent::raise_horizon`]), and the horizon is written to the store in the same batch as the first removals.
+//!    ([`Recent::raise_horizon`]), and the horizon is written to the store in the same batch as any removals: an earlier batch
+//!    may have failed, on a full disk.
 //! 3. The horizon does not pass what Recent has not settled: a tombstone is not removed above a version that comes later.
 //!
 //! Incremental: chunk by chunk over the keys, each chunk a batch of its own; a collection that is broken off is simply begun again.
@@ -79,7 +80,6 @@ pub struct Collector {
     horizon: Timestamp,
     /// What is left to look at, the last first.
     left: Vec<KeyRange>,
-    told: bool,
 }
 
 impl Collector {
@@ -101,7 +101,7 @@ impl Collector {
         let horizon = recent.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(recent.horizon());
         recent.raise_horizon(horizon);
         ranges.reverse();
-        Collector { space, shard, horizon, left: ranges, told: false }
+        Collector { space, shard, horizon, left: ranges }
     }
 
     /// The horizon of this pass.
@@ -122,13 +122,12 @@ impl Collector {
         };
         self.left.extend(page.rest);
         let mut batch = Batch { space: self.space, ..Batch::default() };
-        if !self.told {
-            batch.facts.push((self.shard, HORIZON, self.horizon.to_be_bytes().to_vec()));
-            self.told = true;
-        }
         for versions in page.versions.chunk_by(|a, b| a.key == b.key) {
             let superseded = superseded(versions, self.horizon);
             batch.removals.extend(superseded.iter().map(|found| (found.key.clone(), found.version.at)));
+        }
+        if !batch.removals.is_empty() {
+            batch.facts.push((self.shard, HORIZON, self.horizon.to_be_bytes().to_vec()));
         }
         Ok(Some(batch))
     }
