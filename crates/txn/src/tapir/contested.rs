@@ -1,8 +1,9 @@
-//! Keys over which transactions of a node were refused of late, and the turns in which they are taken.
+//! Keys and ranges over which transactions of a node were refused of late, and the turns in which they are taken.
 //!
 //! ```text
-//!   refused over {a1, a3}    a1 ─┐              the next transaction that reads a3 takes the turn "a1"
-//!                            a3 ─┴─▶ turn "a1"  before it reads on
+//!   refused over {a1, a3}       a1 ─┐               the next transaction that reads a3, or writes between
+//!                               a3 ─┼─▶ turn "a1"   c and d, takes the turn "a1" before it goes on
+//!     and a scan of [c, d)   [c, d) ─┘
 //! ```
 //!
 //! Keys over which one transaction was refused share a turn, which is named after the first of them, so
@@ -11,53 +12,72 @@
 //!
 //! Only advice is kept here: it is in memory, bounded, and forgotten after a while.
 
-use meridian_mvcc::{Key, local};
+use meridian_mvcc::{Key, KeyRange, local};
 use std::collections::BTreeMap;
 
-/// The number of keys that are remembered.
+/// The number of keys and ranges that are remembered.
 const MOST: usize = 4096;
-/// The number of keys of one refused transaction that are remembered.
+/// The number of those of one refused transaction that are remembered.
 const MOST_OF_ONE: usize = 64;
 /// The longest key that is remembered, in bytes.
 const KEY_BYTES: usize = 1 << 10;
+/// How many of the ranges that begin before a key are looked at to find one that has it.
+const LOOKED_AT: usize = 64;
 
-/// A contested key: its turn, and until when it is remembered, by the boot clock.
+/// A contested key or range that begins with it: its end, its turn, and until when it is remembered, by the boot clock.
 #[derive(Clone, Debug)]
 struct Entry {
+    end: Option<Key>,
     turn: Key,
     until: u64,
 }
 
-/// The contested keys that a node remembers.
+/// The contested keys and ranges that a node remembers, by their first keys.
 #[derive(Debug, Default)]
 pub(super) struct Contested {
     keys: BTreeMap<Key, Entry>,
 }
 
 impl Contested {
-    /// A transaction was refused, or waited for its turn, over one of these keys, or of the ranges that begin with them.
-    /// They share a turn from now on.
-    pub fn note<'a>(&mut self, now: u64, until: u64, keys: impl IntoIterator<Item = &'a Key>) {
+    /// A transaction was refused, or waited for its turn, over one of these. They share a turn from now on.
+    pub fn note(&mut self, now: u64, until: u64, ranges: impl IntoIterator<Item = KeyRange>) {
         self.keys.retain(|_, entry| entry.until > now);
-        let may_be = |key: &&Key| !local::is(key) && key.as_ref().len() <= KEY_BYTES;
-        let keys: Vec<&Key> = keys.into_iter().filter(may_be).take(MOST_OF_ONE).collect();
-        let known = keys.iter().filter_map(|key| self.keys.get(*key));
-        let turns: Vec<Key> = known.map(|entry| entry.turn.clone()).collect();
-        let Some(turn) = turns.iter().chain(keys.iter().copied()).min().cloned() else { return };
+        let may_be = |range: &KeyRange| {
+            let keys = [Some(&range.start), range.end.as_ref()];
+            !local::is(&range.start) && keys.into_iter().flatten().all(|key| key.as_ref().len() <= KEY_BYTES)
+        };
+        let ranges: Vec<KeyRange> = ranges.into_iter().filter(may_be).take(MOST_OF_ONE).collect();
+        let known = ranges.iter().filter_map(|range| self.entry_of(&range.start));
+        let turns: Vec<Key> = known.map(|(_, entry)| entry.turn.clone()).collect();
+        let Some(turn) = turns.iter().chain(ranges.iter().map(|range| &range.start)).min().cloned() else { return };
         for entry in self.keys.values_mut().filter(|entry| turns.contains(&entry.turn)) {
             entry.turn = turn.clone();
         }
-        for key in keys {
-            if self.keys.len() < MOST || self.keys.contains_key(key) {
-                self.keys.insert(key.clone(), Entry { turn: turn.clone(), until });
+        for KeyRange { start, end } in ranges {
+            let reaches = |known: &Option<Key>| known.is_none() || end.is_some() && *known >= end;
+            let within = self.entry_of(&start).filter(|(_, entry)| reaches(&entry.end)).map(|(start, _)| start.clone());
+            let start = within.clone().unwrap_or(start);
+            if self.keys.len() < MOST || self.keys.contains_key(&start) {
+                let entry =
+                    self.keys.entry(start).or_insert_with(|| Entry { end: end.clone(), turn: turn.clone(), until });
+                entry.until = until.max(entry.until);
+                if within.is_none() {
+                    entry.end = end;
+                }
             }
         }
     }
 
     /// The turn in which a key, or a range that begins with it, is to be read or written, if it is contested.
     pub fn turn_of(&self, now: u64, key: &Key) -> Option<Key> {
-        let entry = self.keys.get(key).filter(|entry| entry.until > now)?;
+        let (_, entry) = self.entry_of(key).filter(|(_, entry)| entry.until > now)?;
         Some(entry.turn.clone())
+    }
+
+    /// The nearest entry that has a key.
+    fn entry_of(&self, key: &Key) -> Option<(&Key, &Entry)> {
+        let mut before = self.keys.range::<Key, _>(..=key).rev().take(LOOKED_AT);
+        before.find(|(start, entry)| *start == key || entry.end.as_ref().is_none_or(|end| key < end))
     }
 }
 
@@ -65,8 +85,12 @@ impl Contested {
 mod tests {
     use super::*;
 
-    fn keys<const N: usize>(keys: [&str; N]) -> [Key; N] {
-        keys.map(Key::from)
+    fn keys<const N: usize>(keys: [&str; N]) -> [KeyRange; N] {
+        keys.map(|key| KeyRange::point(Key::from(key)))
+    }
+
+    fn range(start: &str, end: &str) -> KeyRange {
+        KeyRange { start: Key::from(start), end: Some(Key::from(end)) }
     }
 
     fn turn(contested: &Contested, now: u64, key: &str) -> Option<String> {
@@ -78,35 +102,50 @@ mod tests {
     fn keys_over_which_one_transaction_was_refused_share_a_turn() {
         let mut contested = Contested::default();
         assert_eq!(turn(&contested, 0, "b"), None);
-        contested.note(0, 10, &keys(["c", "b"]));
-        contested.note(0, 10, &keys(["e", "d"]));
+        contested.note(0, 10, keys(["c", "b"]));
+        contested.note(0, 10, keys(["e", "d"]));
         let turns = |contested: &Contested| ["b", "c", "d", "e"].map(|key| turn(contested, 1, key).unwrap());
         assert_eq!(turns(&contested), ["b", "b", "d", "d"]);
-        contested.note(1, 10, &keys(["e", "c"]));
+        contested.note(1, 10, keys(["e", "c"]));
         assert_eq!(turns(&contested), ["b", "b", "b", "b"]);
         assert_eq!(turn(&contested, 1, "f"), None);
     }
 
     #[test]
+    fn what_is_written_into_a_range_takes_the_turn_of_the_scans_that_it_refuses() {
+        let mut contested = Contested::default();
+        contested.note(0, 10, [range("s", "t")]);
+        assert_eq!(["s", "s7", "szz"].map(|key| turn(&contested, 1, key)), [(); 3].map(|()| Some("s".into())));
+        assert_eq!((turn(&contested, 1, "r"), turn(&contested, 1, "t")), (None, None));
+        contested.note(1, 12, keys(["s7"]));
+        assert_eq!(contested.keys.len(), 1, "it is within the range");
+        assert_eq!(turn(&contested, 11, "s8"), Some("s".into()));
+        contested.note(1, 12, [range("a", "c"), range("s", "u")]);
+        assert_eq!(["b", "t9"].map(|key| turn(&contested, 1, key)), [(); 2].map(|()| Some("a".into())));
+        contested.note(1, 12, [KeyRange { start: Key::from("x"), end: None }]);
+        assert_eq!(turn(&contested, 1, "zz"), Some("x".into()));
+    }
+
+    #[test]
     fn what_is_not_contested_any_more_is_forgotten() {
         let mut contested = Contested::default();
-        contested.note(0, 10, &keys(["a"]));
-        contested.note(5, 15, &keys(["b"]));
+        contested.note(0, 10, keys(["a"]));
+        contested.note(5, 15, keys(["b"]));
         assert_eq!((turn(&contested, 9, "a"), turn(&contested, 10, "a")), (Some("a".into()), None));
-        contested.note(12, 20, &keys(["b"]));
+        contested.note(12, 20, keys(["b"]));
         assert_eq!(contested.keys.len(), 1);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut contested = Contested::default();
-        contested.note(0, 10, &keys([&"k".repeat(KEY_BYTES + 1)]));
-        contested.note(0, 10, [&local::schema(0, 1)]);
+        contested.note(0, 10, keys([&"k".repeat(KEY_BYTES + 1)]));
+        contested.note(0, 10, [KeyRange::point(local::schema(0, 1))]);
         assert!(contested.keys.is_empty());
-        let many: Vec<Key> = (0..MOST_OF_ONE + 1).map(|n| format!("{n:03}").as_str().into()).collect();
-        contested.note(0, 10, &many);
+        let point = |n: usize| KeyRange::point(format!("{n:03}").as_str().into());
+        contested.note(0, 10, (0..MOST_OF_ONE + 1).map(point));
         assert_eq!(contested.keys.len(), MOST_OF_ONE);
-        (0..MOST).for_each(|n| contested.note(0, 10, &keys([&format!("k{n:05}")])));
+        (0..MOST).for_each(|n| contested.note(0, 10, keys([&format!("k{n:05}")])));
         assert_eq!(contested.keys.len(), MOST);
     }
 }

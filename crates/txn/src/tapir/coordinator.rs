@@ -194,11 +194,11 @@ impl<S: Site> Session<S> {
         self.contested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These keys, or the ranges that begin with them, are contested for a while, from now on.
-    fn contest<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
+    /// These keys and ranges are contested for a while, from now on.
+    fn contest(&self, ranges: impl IntoIterator<Item = KeyRange>) {
         let (now, round_trip_ns) = (self.boot_ns(), self.site.round_trip_ns());
         let until = now + CONTESTED_NS.max(CONTESTED_ROUND_TRIPS * round_trip_ns);
-        self.contested().note(now, until, keys);
+        self.contested().note(now, until, ranges);
     }
 
     /// Waits for the turn of the first of these keys that is contested, unless the transaction has a turn. Where no
@@ -218,7 +218,7 @@ impl<S: Site> Session<S> {
         let shard = self.site.route(&key).0;
         self.turn = self.turns.take(shard, key, holds_ns, now + PATIENCE_NS).await;
         if self.turn.as_ref().is_some_and(|turn| turn.waited) {
-            self.contest([&wanted]);
+            self.contest([KeyRange::point(wanted)]);
         }
     }
 
@@ -355,8 +355,8 @@ impl<S: Site> Session<S> {
             let said = |vote: Vote| votes.contains(&Some(vote));
             let met = |vote: &Option<Vote>| matches!(vote, Some(Vote::Abort | Vote::Abstain));
             for (proposal, _) in proposals.iter().zip(&votes).filter(|(_, vote)| met(vote)) {
-                let read = proposal.reads.iter().map(|seen| &seen.range.start);
-                self.contest(read.chain(proposal.writes.iter().map(|write| &write.key)));
+                let read = proposal.reads.iter().map(|seen| seen.range.clone());
+                self.contest(read.chain(proposal.writes.iter().map(|write| KeyRange::point(write.key.clone()))));
             }
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
                 let by_all = answers.iter().map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
