@@ -9,17 +9,19 @@
 //! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
 //! 2. A pause ends when its time has come, within what a timer takes.
 
+use crate::here::Here;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
 use crate::resident::{Input, Resident, World};
 use crate::timers::Wake;
 use meridian_machine::{Address, Alarms, DatabaseId, Incarnation, Machine, NodeId, Role, ShardId};
-use meridian_placement::FIRST_SHARD;
+use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::inconsistent::{Members, OpId};
-use meridian_systems::envelope::{self, Kind};
+use meridian_systems::envelope::{self, Frame, Kind};
+use meridian_systems::tapir::rows;
 use meridian_systems::{Distances, Wire};
-use minicbor::Encode;
+use minicbor::{Decode, Encode};
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -85,8 +87,28 @@ pub struct Desk<R: Leaderless> {
 }
 
 impl<R: Leaderless> Desk<R> {
-    /// Nobody yet. `members` are the nodes that have a replica.
-    pub fn new(
+    /// Of the database of a row, without a replica yet.
+    pub fn of(row: &DatabaseRow, here: &Here, recipe: R) -> Arc<Self> {
+        let members = rows::members(row, &here.members);
+        let me = (here.me, here.incarnation);
+        let desk = Desk::new(row.id, me, members, Arc::clone(&here.plumbing), Arc::clone(&here.peers), recipe);
+        desk.retain(row.retention_ns);
+        desk
+    }
+
+    /// Takes in a frame of another node.
+    pub fn receive(&self, frame: &Frame<'_>)
+    where
+        R::Message: for<'b> Decode<'b, ()>,
+    {
+        match frame.message(R::KIND) {
+            Ok(message) => self.deliver(frame.from, frame.to, message),
+            Err(why) => tracing::warn!(from = %frame.from, %why, "dropped a frame"),
+        }
+    }
+
+    /// Without a replica yet. `members` are the nodes that have one.
+    fn new(
         database: DatabaseId,
         (me, incarnation): (NodeId, Incarnation),
         members: Members,
@@ -248,7 +270,7 @@ impl<R: Leaderless> Desk<R> {
     }
 
     /// Somebody of another node says something to this node's replica, or to a session.
-    pub fn deliver(&self, from: Address, to: Address, message: R::Message) {
+    fn deliver(&self, from: Address, to: Address, message: R::Message) {
         match to.role {
             Role::Replica => {
                 if let Some(replica) = self.replica().filter(|_| to.shard == FIRST_SHARD) {

@@ -8,18 +8,18 @@
 //! ```
 //!
 //! A thread that delivers to an idle machine steps it ([`mailbox`], [`resident`]); sessions read without a step what the
-//! last one left ([`slot`]). One thread wakes machines at their times ([`timers`]). Nodes speak in frames ([`peers`]), and
+//! last one left ([`spanner::slot`]). One thread wakes machines at their times ([`timers`]). Nodes speak in frames ([`peers`]), and
 //! believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
+pub mod database;
 pub mod desk;
 pub mod directory;
-pub mod gateway;
+mod here;
 pub mod identity;
 pub mod journal;
 mod kept;
 pub mod mailbox;
-pub mod member;
 pub mod node;
 pub mod oracle;
 pub mod outlet;
@@ -27,15 +27,15 @@ pub mod panics;
 pub mod peers;
 pub mod plumbing;
 mod private;
+mod protocols;
 pub mod qwstore;
 pub mod readers;
 pub mod rendezvous;
 pub mod resident;
 pub mod rounds;
-mod sessions;
 pub mod settle;
-pub mod slot;
 pub mod sources;
+pub mod spanner;
 pub mod sync;
 pub mod tapir;
 pub mod timers;

@@ -15,35 +15,32 @@
 //! A node that is alone is a cluster of one: the same machines, which hear from nobody.
 
 use crate::clock::{Clock, ClockBound};
-use crate::desk::{Desk, Leaderless};
-use crate::directory::{Directory, Here, Records};
-use crate::gateway::Door;
+use crate::database::DatabaseHandle;
+use crate::directory::Directory;
+use crate::here::{Here, Records, Remembered};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
-use crate::member::{MemberShard, Patience};
 use crate::oracle::{self, Service};
 use crate::panics::{OnPanic, PanicGuard};
 use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::{CommitWait, Plumbing};
 use crate::readers::Readers;
-use crate::resident::Input;
 use crate::rounds::{NodeTime, Rounds, Utc};
-use crate::settle::{SettleOptions, Settler, Settles, Shards};
+use crate::settle::{SettleOptions, Settler, Shards};
+use crate::spanner::Patience;
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
-use meridian_clock::{Drift, Health, Reading, Standing, Timestamp};
+use meridian_clock::{Drift, Health, Reading, Standing};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
-use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
-use meridian_mvcc::{Key, KeyRange, Store, StoreError};
+use meridian_machine::{Incarnation, NodeId};
+use meridian_mvcc::{Key, Store, StoreError};
 use meridian_placement::{DatabaseRow, Member, Members};
-use meridian_replication::group::Roster;
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::Recipe;
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::{Message, Replica};
+use meridian_systems::envelope::{self, Frame, Kind};
 use meridian_systems::tapir::Forgetting;
-use meridian_txn::locking::{Members as GroupMembers, Request, Seat, Waits};
+use meridian_txn::locking::{Members as GroupMembers, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -54,7 +51,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-pub use crate::directory::DatabaseError;
+pub use crate::database::{DatabaseError, ShardStatus};
 
 /// How to open a node.
 #[derive(Clone, Debug)]
@@ -119,33 +116,6 @@ impl Options {
     pub fn at(self, data: impl Into<PathBuf>) -> Self {
         Options { data: Some(data.into()), ..self }
     }
-}
-
-/// What a node says of one of its shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardStatus {
-    /// The database.
-    pub database: String,
-    /// Its number.
-    pub id: DatabaseId,
-    /// The shard.
-    pub shard: ShardId,
-    /// Which keys it has.
-    pub bounds: KeyRange,
-    /// Who leads it, as far as this node has heard, and if somebody does.
-    pub leader: Option<NodeId>,
-    /// Whether this node leads it, and serves.
-    pub leads: bool,
-    /// The newest installed commit.
-    pub through: Timestamp,
-    /// Snapshots at or below this are served here, whoever leads.
-    pub closed: Timestamp,
-    /// The newest commit that the store holds.
-    pub applied: u64,
-    /// Memory that versions take before they are settled.
-    pub recent_bytes: usize,
-    /// Who is in its group, or is to be.
-    pub members: Roster,
 }
 
 /// What a node says of itself.
@@ -216,75 +186,22 @@ impl Inbox {
             return;
         }
         let Some(directory) = self.directory.upgrade() else { return };
-        if envelope::is(Kind::Tapir, frame) {
-            return self.deliver(|database| directory.tapir(database), sender, life, frame);
-        }
-        if envelope::is(Kind::QwStore, frame) {
-            return self.deliver(|database| directory.qwstore(database), sender, life, frame);
-        }
-        let Some((from, to, message)) = self.open::<Message>(Kind::Spanner, sender, life, frame) else { return };
-        let Some(gateway) = directory.gateway(to.database) else {
-            return; // a database that is not known here yet, or no more
-        };
-        let sessions = gateway.site().sessions();
-        match (to.role, message) {
-            (Role::Replica, Message::Leads(term)) => {
-                sessions.ask_next(to.shard, from.node);
-                sessions.heard_of_leadership(Seat { shard: to.shard, node: from.node }, term.0);
-            }
-            (Role::Replica, message) => {
-                if let Some(member) = sessions.member(to.shard) {
-                    return member.post(Input::Message(from, message));
-                }
-                // Not here, not yet or not any more.
-                match message {
-                    Message::Group(said) => {
-                        if let Some(stay) = said.invitation() {
-                            sessions.invite(to.shard, stay);
-                        }
-                    }
-                    Message::Ask(Request { id, .. }) => sessions.say_elsewhere(from, to, id),
-                    _ => {}
-                }
-            }
-            (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
-            (Role::Coordinator(_), _) => {}
+        let frame = Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
+        let Some(frame) = frame.ok().filter(|frame| self.is_for_here(sender, life, frame)) else { return };
+        // Without a handle it is of a database that is not known here yet, or no more.
+        if let Some(handle) = directory.handle(frame.to.database) {
+            handle.receive(&frame);
         }
     }
 
-    /// Brings a frame to where sessions of its database meet.
-    fn deliver<R: Leaderless>(
-        &self,
-        desk: impl Fn(DatabaseId) -> Option<Arc<Desk<R>>>,
-        sender: NodeId,
-        life: Incarnation,
-        frame: &[u8],
-    ) where
-        R::Message: for<'b> minicbor::Decode<'b, ()>,
-    {
-        let Some((from, to, message)) = self.open(R::KIND, sender, life, frame) else { return };
-        if let Some(desk) = desk(to.database) {
-            desk.deliver(from, to, message);
-        }
-    }
-
-    /// What a frame says, if it is from and for whom it should be.
-    fn open<'b, M: minicbor::Decode<'b, ()>>(
-        &self,
-        kind: Kind,
-        sender: NodeId,
-        life: Incarnation,
-        frame: &'b [u8],
-    ) -> Option<(Address, Address, M)> {
-        let read = envelope::read_frame::<M>(kind, frame);
-        let (from, to, message) = read.inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame")).ok()?;
-        let whoever = Incarnation(0);
-        if from.node != sender || (from.incarnation != whoever && from.incarnation != life) || to.node != self.me {
+    /// Whether a frame is from the node that sent it, in this life of it, and for this life of this node.
+    fn is_for_here(&self, sender: NodeId, life: Incarnation, frame: &Frame<'_>) -> bool {
+        let (from, to, any) = (frame.from, frame.to, Incarnation(0));
+        if from.node != sender || (from.incarnation != any && from.incarnation != life) || to.node != self.me {
             tracing::warn!(%sender, %from, %to, "dropped a frame that is not from or for whom it says");
-            return None;
+            return false;
         }
-        let lives = to.incarnation == whoever || to.incarnation == self.incarnation;
-        lives.then_some((from, to, message)) // or it is for an earlier life of this node
+        to.incarnation == any || to.incarnation == self.incarnation
     }
 }
 
@@ -302,7 +219,7 @@ impl Sweeper {
 impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
         let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade()) else { return };
-        directory.doors().iter().for_each(Door::sweep);
+        directory.handles().iter().for_each(|handle| handle.sweep());
         let this: Weak<dyn Wake> = self.this.clone();
         plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
     }
@@ -328,8 +245,6 @@ pub struct Node {
 
 /// How long a node that is alone may take to go on from its log before opening it fails.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a question about locks may wait for a machine that is busy.
-const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 /// How long a node that ends waits for others to take over what it leads.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -379,7 +294,7 @@ impl Node {
         let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
         let oracle =
             Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard)).map_err(of_oracle)?;
-        let here = Here {
+        let here = |chores, catalog| Here {
             me: options.node,
             incarnation: identity.incarnation,
             members: members.nodes(),
@@ -389,11 +304,14 @@ impl Node {
             plumbing: Arc::clone(&plumbing),
             peers: Arc::clone(&peers),
             transfers: Arc::clone(&transfers),
+            records: Remembered::new(records),
+            chores,
+            catalog,
         };
-        let directory = Directory::open(here, records)?;
+        let directory = Directory::open(here)?;
         let of_settler = Arc::downgrade(&directory);
         let shards: Shards =
-            Arc::new(move || of_settler.upgrade().map(|directory| directory.settles()).unwrap_or_default());
+            Arc::new(move || of_settler.upgrade().map(|directory| directory.shards()).unwrap_or_default());
         let settler = Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
         let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
             directory: Arc::downgrade(&directory),
@@ -437,9 +355,7 @@ impl Node {
         };
         let directory = Arc::downgrade(&self.directory);
         let of_transfers = directory.clone();
-        let find: Find = Arc::new(move |key: MachineKey| {
-            of_transfers.upgrade()?.member(DatabaseId(key.database), ShardId(key.shard))
-        });
+        let find: Find = Arc::new(move |key: MachineKey| of_transfers.upgrade()?.copied(key));
         let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers), &self.plumbing.guard)?);
         let transfers = Arc::clone(&self.transfers);
         let rounds = self.rounds.clone();
@@ -458,7 +374,7 @@ impl Node {
         let late = || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
         let end = Instant::now() + BEGIN_PATIENCE;
         let wait = || {
-            while !self.directory.members().iter().all(|member| member.world().readable().leads) {
+            while !self.directory.handles().iter().all(|handle| handle.is_ready()) {
                 if let Some(why) = self.halted() {
                     return Err(OpenError::Options(why));
                 }
@@ -477,12 +393,12 @@ impl Node {
 
     /// A database by name, as far as this node has seen.
     pub fn database(&self, name: &str) -> Option<Arc<dyn Database>> {
-        self.directory.known(name).map(|door| door.database())
+        self.directory.known(name).map(|handle| handle.database())
     }
 
     /// A database by name; one that this node has not seen yet is looked up.
     pub async fn find_database(&self, name: &str) -> Result<Option<Arc<dyn Database>>, Failure> {
-        Ok(self.directory.find(name).await?.map(|door| door.database()))
+        Ok(self.directory.find(name).await?.map(|handle| handle.database()))
     }
 
     /// Which system runs a database, as far as this node has seen it and knows its protocol.
@@ -524,14 +440,15 @@ impl Node {
 
     /// The same, if there is such a database of this name.
     pub fn prepare_wait(&self, database: &str) -> Option<Duration> {
-        let (row, door) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
-        matches!(door, Door::Tapir(_)).then(|| Duration::from_nanos(row.prepare_wait_ns.unwrap_or(0)))
+        let (row, _) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
+        let waits = matches!(Recipe::named(&row.protocol), Some(Recipe::Tapir(_)));
+        waits.then(|| Duration::from_nanos(row.prepare_wait_ns.unwrap_or(0)))
     }
 
     /// For how long a database keeps superseded versions, if there is one of this name.
     pub fn retention(&self, database: &str) -> Option<Duration> {
-        let (_, door) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
-        Some(door.retention().unwrap_or(self.options.settle.history))
+        let handle = self.directory.known(database)?;
+        Some(handle.retention().unwrap_or(self.options.settle.history))
     }
 
     /// From each of these on, a database's keys are another shard's. Comes back when that is agreed on and surely past; what was done before an error stays.
@@ -541,21 +458,10 @@ impl Node {
 
     /// Who waits for whom in the databases that this node leads.
     pub fn waits(&self) -> Vec<(String, Waits)> {
-        let mut all = Vec::new();
-        for (row, door) in self.directory.list() {
-            let Door::Spanner(gateway) = door else { continue }; // Elsewhere nobody waits for another's lock.
-            for member in gateway.site().sessions().members() {
-                let (send, receive) = std::sync::mpsc::channel();
-                member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
-                    // Whoever asked may have stopped waiting.
-                    let _ = send.send(replica.locks().waits());
-                })));
-                if let Ok(waits) = receive.recv_timeout(WAITS_PATIENCE) {
-                    all.extend(waits.into_iter().map(|wait| (row.name.clone(), wait)));
-                }
-            }
-        }
-        all
+        let of_database = |(row, handle): (DatabaseRow, Arc<dyn DatabaseHandle>)| {
+            handle.waits().into_iter().map(move |waits| (row.name.clone(), waits)).collect::<Vec<_>>()
+        };
+        self.directory.list().into_iter().flat_map(of_database).collect()
     }
 
     /// The node's number.
@@ -600,20 +506,7 @@ impl Node {
 
     /// What the node says of itself.
     pub fn status(&self) -> Status {
-        let shards = self.directory.list().into_iter().flat_map(|(row, door)| match door {
-            Door::Spanner(gateway) => {
-                let members = gateway.site().sessions().members().into_iter();
-                members.map(|member| of_member(&row, &member)).collect::<Vec<_>>()
-            }
-            Door::Tapir(gateway) => {
-                let desk = gateway.site();
-                desk.replica().map(|replica| of_replica(&row, &desk.replicas(), &*replica)).into_iter().collect()
-            }
-            Door::QwStore(gateway) => {
-                let desk = gateway.site();
-                desk.replica().map(|replica| of_replica(&row, &desk.replicas(), &*replica)).into_iter().collect()
-            }
-        });
+        let shards = self.directory.list().into_iter().flat_map(|(row, handle)| handle.status(&row));
         Status {
             node: self.options.node,
             incarnation: self.identity.incarnation.0,
@@ -691,10 +584,9 @@ impl Node {
     /// Gives up what this node leads, so that nobody has to wait for its leases to end.
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
-        for member in self.directory.members() {
-            member.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
-        }
-        while Instant::now() < end && self.directory.members().iter().any(|member| member.world().readable().leads) {
+        let handles = self.directory.handles();
+        handles.iter().for_each(|handle| handle.hand_over());
+        while Instant::now() < end && handles.iter().any(|handle| handle.leads()) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -703,40 +595,6 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.shutdown();
-    }
-}
-
-fn of_member(row: &DatabaseRow, member: &MemberShard) -> ShardStatus {
-    let home = member.world();
-    ShardStatus {
-        database: row.name.clone(),
-        id: row.id,
-        shard: home.shard(),
-        bounds: home.space().bounds(),
-        leader: home.known_leader(),
-        leads: home.readable().leads,
-        through: home.readable().through,
-        closed: home.readable().closed,
-        applied: home.space().extent().map_or(0, |extent| extent.position),
-        recent_bytes: home.space().recent_bytes(),
-        members: home.roster(),
-    }
-}
-
-fn of_replica(row: &DatabaseRow, replicas: &[NodeId], replica: &dyn Settles) -> ShardStatus {
-    let space = replica.space();
-    ShardStatus {
-        database: row.name.clone(),
-        id: row.id,
-        shard: ShardId(space.id().shard),
-        bounds: space.bounds(),
-        leader: None,
-        leads: false,
-        through: space.newest(),
-        closed: replica.closed(),
-        applied: space.extent().map_or(0, |extent| extent.position),
-        recent_bytes: space.recent_bytes(),
-        members: Roster::voters(replicas.iter().copied()),
     }
 }
 

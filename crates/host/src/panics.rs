@@ -262,10 +262,13 @@ mod tests {
     use crate::clock::boot_ns;
     use crate::node::{Node, Options};
     use crate::resident::Input;
+    use crate::spanner::MemberShard;
     use crate::timers::Wake;
     use futures::executor::block_on;
+    use meridian_machine::ShardId;
     use meridian_mvcc::{Key, Value};
     use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome};
+    use std::any::Any;
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
     use std::sync::Weak;
@@ -289,7 +292,9 @@ mod tests {
 
     /// One of its machines panics in a step, as on a violated invariant. Every database has one.
     fn break_a_machine(node: &Node) {
-        let member = node.directory().members().pop().expect("a node has machines");
+        let (_, system) = node.directory().list().into_iter().next().expect("a node has databases");
+        let member: Arc<dyn Any + Send + Sync> = system.copied(ShardId(0)).expect("and machines");
+        let member = member.downcast::<MemberShard>().expect("of a group");
         member.post(Input::Call(Box::new(|_: &mut _, _, _: &mut _| panic!("invariant: broken on purpose"))));
     }
 

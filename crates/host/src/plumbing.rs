@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// What one answer to a session has at most, in bytes of keys and values.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+
 /// The time, the timers, the log and the engine of a node.
 pub struct Plumbing {
     /// The time.

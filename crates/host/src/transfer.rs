@@ -9,23 +9,18 @@
 //! What couriers say to one another, and when, is in [`meridian_store::courier`]; the simulator
 //! drives the same.
 //!
-//! Invariants:
-//! 1. A copy takes the place of what is in use within a step of the member's machine, and only if the machine still lacks it.
-//! 2. A copy has what its source can read: its horizon is the source's.
+//! A copy has what its source can read: its horizon is the source's.
 
-use crate::member::MemberShard;
 use crate::panics::PanicGuard;
 use crate::peers::Peers;
-use crate::resident::Input;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
 use meridian_mvcc::StoreError;
-use meridian_replication::group::{Group, Index, Term};
 use meridian_store::Space;
 use meridian_store::courier::{Courier, Order, Pace, Parcel, Received, Said};
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::Replica;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
@@ -58,8 +53,22 @@ enum Work {
     Stop,
 }
 
+/// This node's member of a shard's group, from which whole copies go, or to which they come.
+pub trait Copied: Any + Send + Sync {
+    /// What it has.
+    fn space(&self) -> Arc<Space>;
+    /// The store has refused something.
+    fn heed(&self, error: &StoreError);
+    /// A copy has begun, of everything up to an entry.
+    fn begun(&self, to: NodeId, position: u64);
+    /// A copy has arrived up to an entry; up to none, if it was given up.
+    fn ended(&self, to: NodeId, position: u64);
+    /// Goes on from a copy that was received, unless it has as much by itself.
+    fn take_over(self: Arc<Self>, taken: Taken);
+}
+
 /// Finds this node's member of a shard.
-pub type Find = Arc<dyn Fn(MachineKey) -> Option<Arc<MemberShard>> + Send + Sync>;
+pub type Find = Arc<dyn Fn(MachineKey) -> Option<Arc<dyn Copied>> + Send + Sync>;
 
 /// The thread that copies.
 pub struct Transfers {
@@ -122,7 +131,7 @@ impl Carrier {
         let mut ticked_ns = 0;
         loop {
             let find = Arc::clone(&self.find);
-            let space = |key: MachineKey| -> Option<Arc<Space>> { Some(find(key)?.world().shared_space()) };
+            let space = |key: MachineKey| -> Option<Arc<Space>> { Some(find(key)?.space()) };
             let work = inbox.recv_timeout(TICK);
             let now_ns = crate::clock::boot_ns();
             match work {
@@ -156,14 +165,16 @@ impl Carrier {
             Said::Began { key, to, position } => {
                 let MachineKey { database, shard } = key;
                 tracing::info!(%to, database, shard, position, "sends a copy of a shard");
-                self.with_group(key, move |group| group.snapshot_begun(to, Index(position)));
+                if let Some(member) = (self.find)(key) {
+                    member.begun(to, position);
+                }
             }
             Said::Ended { key, to, position } => self.end(key, to, position),
             Said::Received(received) => {
                 self.received.fetch_add(1, Ordering::Relaxed);
                 let taken = Taken { work: self.work.clone(), received };
                 match (self.find)(received.key) {
-                    Some(member) => take_over(&member, taken),
+                    Some(member) => member.take_over(taken),
                     None => drop(taken),
                 }
             }
@@ -171,17 +182,10 @@ impl Carrier {
                 let MachineKey { database, shard } = key;
                 tracing::error!(database, shard, %error, "a copy of a shard cannot be read or kept; trying again");
                 if let Some(member) = (self.find)(key) {
-                    member.world().heed(&error);
+                    member.heed(&error);
                 }
             }
         }
-    }
-
-    fn with_group(&self, key: MachineKey, act: impl FnOnce(&mut Group) + Send + 'static) {
-        let Some(member) = (self.find)(key) else { return };
-        member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
-            replica.with_group(now, out, |group, _| act(group));
-        })));
     }
 
     /// A copy has arrived up to an entry, or is given up: the group goes on.
@@ -190,50 +194,29 @@ impl Carrier {
         if position == 0 {
             tracing::warn!(%to, database, shard, "gives up a copy that is not answered");
         }
-        let Some(member) = (self.find)(key) else { return };
-        member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
-            replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, Index(position), out));
-        })));
+        if let Some(member) = (self.find)(key) {
+            member.ended(to, position);
+        }
     }
 }
 
 /// Tells the courier, however it ends, that a received copy waits for its machine no more.
-struct Taken {
+pub struct Taken {
     work: mpsc::Sender<Work>,
     received: Received,
+}
+
+impl Taken {
+    /// The copy.
+    pub fn received(&self) -> &Received {
+        &self.received
+    }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
         let _ = self.work.send(Work::Taken(self.received));
     }
-}
-
-/// Within a step of the member's machine, so that nothing is agreed and installed meanwhile (invariant 1).
-fn take_over(member: &Arc<MemberShard>, taken: Taken) {
-    let of_step = Arc::downgrade(member);
-    member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
-        let Some(member) = of_step.upgrade() else { return };
-        let Received { copy, extent, .. } = taken.received;
-        if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
-            return; // The log was faster; or it is not on disk yet that this is a member.
-        }
-        let refused = |error: StoreError| tracing::error!(%error, "a copy cannot be used; it will be offered again");
-        match member.world().rows_of(copy).map(|rows| replica.learn_births(now, &rows, out)) {
-            // Those are installed after this step.
-            Ok(true) => return take_over(&member, taken),
-            Ok(false) => {}
-            Err(error) => return refused(error),
-        }
-        match member.world().use_copy(copy, extent) {
-            Ok(kept) => {
-                replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);
-                member.world().bear();
-                tracing::info!(position = extent.position, "goes on from a copy");
-            }
-            Err(error) => refused(error),
-        }
-    })));
 }
 
 #[cfg(test)]

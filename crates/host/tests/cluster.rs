@@ -7,10 +7,10 @@ use common::{get, get_in, hasty, insist, members, open, open_on, open_with, put,
 use futures::executor::block_on;
 use meridian_clock::{Health, Standing, Timestamp};
 use meridian_host::clock::ClockBound;
-use meridian_host::member::Patience;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::rounds::{NodeTime, Utc};
 use meridian_host::sources::Reference;
+use meridian_host::spanner::Patience;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_systems::Recipe;

@@ -28,7 +28,7 @@ mod panics {
 #[path = "../src/resident.rs"]
 mod resident;
 #[allow(dead_code)]
-#[path = "../src/slot.rs"]
+#[path = "../src/spanner/slot.rs"]
 mod slot;
 mod timers {
     pub use meridian_host::timers::Wake;

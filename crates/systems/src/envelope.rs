@@ -41,11 +41,41 @@ pub fn write_frame<M: Encode<()>>(kind: Kind, from: Address, to: Address, messag
     bytes
 }
 
+/// A frame of which the addresses are read, and the message is not yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'b> {
+    /// The sender.
+    pub from: Address,
+    /// The receiver.
+    pub to: Address,
+    kind: u8,
+    message: &'b [u8],
+}
+
+impl<'b> Frame<'b> {
+    /// Reads the addresses of a frame, whatever its kind.
+    pub fn open(bytes: &'b [u8]) -> Result<Frame<'b>, String> {
+        let (kind, body) = kind_of(bytes)?;
+        let mut decoder = minicbor::Decoder::new(body);
+        let mut read = || Ok((decoder.decode()?, decoder.decode()?));
+        let addresses: Result<_, minicbor::decode::Error> = read();
+        let (from, to) = addresses.map_err(|error| format!("a frame's addresses cannot be read: {error}"))?;
+        Ok(Frame { from, to, kind, message: &body[decoder.position()..] })
+    }
+
+    /// Reads the message, which is of this kind.
+    pub fn message<M: Decode<'b, ()>>(&self, kind: Kind) -> Result<M, String> {
+        if self.kind != kind as u8 {
+            return Err(format!("kind {} is not known here", self.kind));
+        }
+        minicbor::decode(self.message).map_err(|error| format!("a message cannot be read: {error}"))
+    }
+}
+
 /// The inverse of [`write_frame`].
 pub fn read_frame<'b, M: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<(Address, Address, M), String> {
-    let mut decoder = minicbor::Decoder::new(body(kind, bytes)?);
-    let mut read = || Ok((decoder.decode()?, decoder.decode()?, decoder.decode()?));
-    read().map_err(|error: minicbor::decode::Error| format!("a message cannot be read: {error}"))
+    let frame = Frame::open(bytes)?;
+    Ok((frame.from, frame.to, frame.message(kind)?))
 }
 
 /// A record for the log, or something that hosts say, of a kind.
@@ -66,9 +96,17 @@ pub fn is(kind: Kind, bytes: &[u8]) -> bool {
 }
 
 fn body(wanted: Kind, bytes: &[u8]) -> Result<&[u8], String> {
+    match kind_of(bytes)? {
+        (kind, body) if kind == wanted as u8 => Ok(body),
+        (kind, _) => Err(format!("kind {kind} is not known here")),
+    }
+}
+
+/// The kind's number, and what follows it.
+fn kind_of(bytes: &[u8]) -> Result<(u8, &[u8]), String> {
     match bytes {
-        [FORMAT, kind, body @ ..] if *kind == wanted as u8 => Ok(body),
-        [FORMAT, kind, ..] => Err(format!("kind {kind} is not known here")),
+        [FORMAT, kind, body @ ..] => Ok((*kind, body)),
+        [FORMAT] => Err("it ends before its kind".into()),
         [format, ..] => Err(format!("format {format} is not known here, only {FORMAT}")),
         [] => Err("nothing in it".into()),
     }

@@ -5,9 +5,9 @@
 //! 2. What is collected lies at or below what the machine has closed: nothing is written there any more.
 
 use super::Desk;
-use crate::member::CHUNK_BYTES;
 use crate::outlet::Outlet;
 use crate::panics::{MachineName, PanicGuard};
+use crate::plumbing::CHUNK_BYTES;
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
 use crate::timers::Wake;

@@ -2,12 +2,15 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `handle` | how does the node reach such a database? |
 //! | `home` | what does a replica's node do for it? |
 //! | `site` | what do sessions ask for, and whom? |
 
+mod handle;
 mod home;
 mod site;
 
+pub use handle::{open, place};
 pub use home::{ReplicaHome, ReplicaShard, begin};
 
 use crate::desk::{self, Leaderless};

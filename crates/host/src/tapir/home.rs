@@ -5,9 +5,9 @@
 //! 2. What is looked at in the space without a step is looked at after what is settled: the other way round something could be settled in between that was not seen.
 
 use super::Desk;
-use crate::member::CHUNK_BYTES;
 use crate::outlet::Outlet;
 use crate::panics::{MachineName, PanicGuard};
+use crate::plumbing::CHUNK_BYTES;
 use crate::resident::{Input, Resident, World};
 use crate::settle::Settles;
 use crate::timers::Wake;

@@ -9,18 +9,21 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `handle` | how does the node reach such a database, and when does its replica begin? |
 //! | `home` | what does a replica's node do for it? |
 //! | `site` | what do sessions ask for, and whom? |
 //! | `tending` | who finishes what nobody finishes, and who catches up? |
 //!
-//! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`, `lifecycle`); the directory does it.
+//! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`, `lifecycle`); the handle does it.
 //!
 //! Not yet here: more shards than one.
 
+mod handle;
 mod home;
 mod site;
 mod tending;
 
+pub use handle::{open, place};
 pub use home::{Place, ReplicaHome, ReplicaShard, begin};
 pub use meridian_systems::tapir::{Kept, Replica};
 

@@ -6,9 +6,9 @@ pub mod ports;
 
 use futures::executor::block_on;
 use meridian_host::clock::ClockBound;
-use meridian_host::member::Patience;
 use meridian_host::node::{Node, Options};
 use meridian_host::settle::SettleOptions;
+use meridian_host::spanner::Patience;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, Value};
 use meridian_placement::Member;

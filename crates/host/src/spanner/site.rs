@@ -1,110 +1,20 @@
-//! The door to a database for sessions of this node: the coordinator of `txn`, standing on this node's members or replicas.
+//! What coordinators ask of their node: the members and the sessions that it has of the database.
 
-use crate::member::{CHUNK_BYTES, MemberShard};
-use crate::qwstore;
-use crate::sessions::Sessions;
-use crate::settle::Settles;
-use crate::tapir;
+use super::member::MemberShard;
+use super::sessions::Sessions;
+use crate::plumbing::CHUNK_BYTES;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
-use meridian_placement::DatabaseRow;
+use meridian_txn::Age;
 use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
-use meridian_txn::{Age, Database};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Commits wait while versions that are not settled yet take more than this.
 const RECENT_BYTES: usize = 256 << 20;
 
 /// A database, from this node.
 pub type Gateway = locking::Gateway<Local>;
-
-/// The door to a database, whichever recipe runs it.
-#[derive(Clone)]
-pub enum Door {
-    /// The spanner recipe's.
-    Spanner(Arc<Gateway>),
-    /// The tapir recipe's.
-    Tapir(Arc<tapir::Gateway>),
-    /// The qwstore recipe's.
-    QwStore(Arc<qwstore::Gateway>),
-}
-
-impl Door {
-    /// Where transactions begin.
-    pub fn database(&self) -> Arc<dyn Database> {
-        match self {
-            Door::Spanner(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
-            Door::Tapir(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
-            Door::QwStore(gateway) => Arc::clone(gateway) as Arc<dyn Database>,
-        }
-    }
-
-    /// For how long superseded versions are kept, if somebody says.
-    pub fn retention(&self) -> Option<Duration> {
-        match self {
-            Door::Spanner(gateway) => gateway.site().sessions().retention(),
-            Door::Tapir(gateway) => gateway.site().retention(),
-            Door::QwStore(gateway) => gateway.site().retention(),
-        }
-    }
-
-    /// Somebody says.
-    pub fn retain(&self, retention_ns: Option<u64>) {
-        match self {
-            Door::Spanner(gateway) => gateway.site().sessions().retain(retention_ns),
-            Door::Tapir(gateway) => gateway.site().retain(retention_ns),
-            Door::QwStore(gateway) => gateway.site().retain(retention_ns),
-        }
-    }
-
-    /// What the database's row says counts from now on.
-    pub fn heed(&self, row: &DatabaseRow) {
-        self.retain(row.retention_ns);
-        if let Door::Tapir(gateway) = self {
-            gateway.site().set_prepare_wait(row.prepare_wait_ns);
-        }
-    }
-
-    /// Lets go of sessions that wait in vain.
-    pub fn sweep(&self) {
-        match self {
-            Door::Spanner(gateway) => gateway.site().sessions().sweep(),
-            Door::Tapir(gateway) => gateway.site().sweep(),
-            Door::QwStore(gateway) => gateway.site().sweep(),
-        }
-    }
-
-    /// What this node has of its shards, for whoever moves versions to the store.
-    pub fn settles(&self) -> Vec<Arc<dyn Settles>> {
-        match self {
-            Door::Spanner(gateway) => {
-                gateway.site().sessions().members().into_iter().map(|member| member as Arc<dyn Settles>).collect()
-            }
-            Door::Tapir(gateway) => {
-                gateway.site().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
-            }
-            Door::QwStore(gateway) => {
-                gateway.site().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
-            }
-        }
-    }
-
-    /// Lets go of all sessions, and ends what this node has of its shards: says what that is.
-    pub fn close(&self) -> Vec<Arc<dyn Settles>> {
-        match self {
-            Door::Spanner(gateway) => {
-                let ended = gateway.site().sessions().close();
-                ended.into_iter().map(|member| member as Arc<dyn Settles>).collect()
-            }
-            Door::Tapir(gateway) => gateway.site().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect(),
-            Door::QwStore(gateway) => {
-                gateway.site().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect()
-            }
-        }
-    }
-}
 
 /// This node, as its coordinators see it.
 pub struct Local(Arc<Sessions>);
@@ -113,11 +23,6 @@ impl Local {
     /// The sessions of a database.
     pub fn new(sessions: Arc<Sessions>) -> Self {
         Local(sessions)
-    }
-
-    /// What they share.
-    pub fn sessions(&self) -> &Arc<Sessions> {
-        &self.0
     }
 
     /// Reads at this node's member of a shard. `Elsewhere`, without one, or if it lacks what was agreed on before it was invited.

@@ -13,20 +13,21 @@
 //!
 //! A node that is alone is a group of one: the same machine, which hears from nobody.
 
+use super::sessions::Sessions;
+use super::slot::Slot;
+use crate::database::Watch;
+use crate::here::Here;
 use crate::outlet::Outlet;
 use crate::panics::{MachineName, PanicGuard};
-use crate::peers::Peers;
-use crate::plumbing::Plumbing;
+use crate::plumbing::CHUNK_BYTES;
 use crate::resident::{Input, Resident, World};
-use crate::sessions::Sessions;
 use crate::settle::Settles;
-use crate::slot::Slot;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
 use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
-use meridian_mvcc::{KeyRange, SpaceId, StoreError, Write};
+use meridian_mvcc::{KeyRange, SpaceId, StoreError};
 use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::courier::Order;
 use meridian_store::{Extent, Left, Space, Split};
@@ -39,7 +40,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 /// What a leader's log keeps in memory and on disk for members that are slow.
 const KEEP_LOG_BYTES: usize = 4 << 20;
 /// What it keeps besides while a member receives a copy of the shard, at first …
@@ -97,9 +97,6 @@ impl Default for Patience {
     }
 }
 
-/// Told of all writes that are installed, in order, on the stepping thread.
-pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
-
 /// Where a member finds itself.
 pub struct Place {
     /// The shard.
@@ -110,14 +107,8 @@ pub struct Place {
     pub origin: Origin,
     /// It stands for election at once.
     pub eager: bool,
-    /// All nodes of the cluster.
-    pub nodes: Vec<NodeId>,
-    /// How patient members are.
-    pub patience: Patience,
-    /// The links; set once they stand.
-    pub peers: Arc<OnceLock<Arc<Peers>>>,
-    /// Who sends and receives whole copies; set once the links stand.
-    pub transfers: Arc<OnceLock<Arc<Transfers>>>,
+    /// What the databases of the node share.
+    pub here: Arc<Here>,
     /// The database's sessions on this node.
     pub sessions: Arc<Sessions>,
     /// Who wants to know of every write.
@@ -146,8 +137,9 @@ pub struct Begun {
 }
 
 /// Brings a member to life from what the log and the store have of it.
-pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Result<Begun, StoreError> {
-    let Place { key, bounds, origin, eager, nodes, patience, peers, transfers, sessions, watch } = place;
+pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
+    let Place { key, bounds, origin, eager, here, sessions, watch } = place;
+    let (plumbing, nodes, patience) = (&here.plumbing, here.members.clone(), here.patience);
     let (me, incarnation) = sessions.here();
     let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
@@ -181,7 +173,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
     let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
     let members = replica.members().clone();
-    let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), peers);
+    let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&here.peers));
     let member = Resident::new(replica, out, |this| MemberHome {
         outlet: Arc::new(outlet),
         sessions,
@@ -189,7 +181,7 @@ pub fn begin(place: Place, plumbing: &Arc<Plumbing>, records: Vec<Record>) -> Re
         slot: Slot::default(),
         read_alone: AtomicU64::new(0),
         heard: AtomicU32::new(0),
-        transfers,
+        transfers: Arc::clone(&here.transfers),
         watch,
         members: Mutex::new(members),
         born_with: Mutex::new(born_with),
@@ -269,8 +261,7 @@ impl MemberHome {
     /// Shards that were split off and are in the store by now come to life here.
     pub fn bear(&self) {
         for (child, bounds) in self.space.born() {
-            let begun =
-                self.sessions.lifecycle().bear(self.shard(), (ShardId(child), bounds.clone()), self.readable().leads);
+            let begun = self.sessions.bear(self.shard(), (ShardId(child), bounds.clone()), self.readable().leads);
             if !begun {
                 self.space.bear_again(child, bounds); // The settler comes by.
             }
@@ -438,7 +429,7 @@ impl World<Replica> for MemberHome {
                 }
             }
             Effect::Members(members) => *self.members.lock() = members,
-            Effect::Removed { index } => self.sessions.lifecycle().leave(self.shard(), index),
+            Effect::Removed { index } => self.sessions.removed(self.shard(), index),
             Effect::Stop { why } => {
                 tracing::error!(%why, "this process ends rather than diverge");
                 eprintln!("meridian: this process ends rather than diverge: {why}");

@@ -4,7 +4,9 @@
 //! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
 //! 2. A member of this node stands in the table before its first step: what it says to another one of this node is heard.
 
-use crate::member::MemberShard;
+use super::lifecycle::Lifecycle;
+use super::member::MemberShard;
+use crate::here::Here;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
@@ -20,7 +22,7 @@ use meridian_txn::locking::{Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Requ
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
@@ -33,17 +35,6 @@ struct Waiting {
     waits: bool,
 }
 
-/// Whoever brings members of a database to life on this node, and ends them.
-pub trait Lifecycle: Send + Sync {
-    /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for election at once if it is eager. False if
-    /// that has to be tried again.
-    fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool;
-    /// A leader speaks to a member that is not here: it is one, since an entry.
-    fn invite(&self, shard: ShardId, stay: Stay);
-    /// This node is no member of a shard any more, since an entry.
-    fn leave(&self, shard: ShardId, since: Index);
-}
-
 /// What sessions of one database share on this node.
 pub struct Sessions {
     database: DatabaseId,
@@ -52,7 +43,7 @@ pub struct Sessions {
     nodes: Vec<NodeId>,
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
-    lifecycle: Box<dyn Lifecycle>,
+    lifecycle: Weak<Lifecycle>,
     invitations: Mutex<Invitations>,
     /// The first shard's member apart: most databases have one.
     first: RwLock<Option<Arc<MemberShard>>>,
@@ -74,22 +65,16 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Nobody yet.
-    pub fn new(
-        database: DatabaseId,
-        (me, incarnation): (NodeId, Incarnation),
-        nodes: Vec<NodeId>,
-        plumbing: Arc<Plumbing>,
-        peers: Arc<OnceLock<Arc<Peers>>>,
-        lifecycle: Box<dyn Lifecycle>,
-    ) -> Arc<Self> {
+    /// Of a database that has no member here yet.
+    pub fn new(database: DatabaseId, here: &Here, lifecycle: Weak<Lifecycle>) -> Arc<Self> {
+        let me = here.me;
         Arc::new(Sessions {
             database,
             me,
-            incarnation,
-            nodes,
-            plumbing,
-            peers,
+            incarnation: here.incarnation,
+            nodes: here.members.clone(),
+            plumbing: Arc::clone(&here.plumbing),
+            peers: Arc::clone(&here.peers),
             lifecycle,
             invitations: Mutex::default(),
             first: RwLock::default(),
@@ -170,16 +155,21 @@ impl Sessions {
         self.members.read().values().cloned().collect()
     }
 
-    /// Who brings members to life, and ends them.
-    pub fn lifecycle(&self) -> &dyn Lifecycle {
-        &*self.lifecycle
+    /// A shard was split off from another, and is in the store: its member begins. False if that has to be tried again.
+    pub fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
+        self.lifecycle.upgrade().is_none_or(|lifecycle| lifecycle.bear_split(parent, child, eager))
     }
 
     /// A leader speaks to a member that is not here.
     pub fn invite(&self, shard: ShardId, stay: Stay) {
         if self.invitations.lock().heeds(shard, stay.since) {
-            self.lifecycle.invite(shard, stay);
+            self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.invited(shard, stay));
         }
+    }
+
+    /// This node is no member of a shard any more, since an entry.
+    pub fn removed(&self, shard: ShardId, since: Index) {
+        self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.removed(shard, since));
     }
 
     /// A shard has no member here any more.

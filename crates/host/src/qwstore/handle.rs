@@ -1,0 +1,80 @@
+//! A database of the qwstore protocol, as the node reaches it.
+
+use super::{Desk, Gateway, QwStore, begin};
+use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
+use crate::here::Here;
+use crate::identity::OpenError;
+use crate::protocols::those_or_all;
+use crate::settle::Settles;
+use meridian_log::MachineKey;
+use meridian_machine::NodeId;
+use meridian_placement::{DatabaseRow, FIRST_SHARD};
+use meridian_systems::envelope::{Frame, Kind};
+use meridian_txn::Database;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Handle {
+    gateway: Arc<Gateway>,
+}
+
+/// Brings to life this node's replica of a database, if it has one.
+pub fn open(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+    let desk = Desk::of(row, here, QwStore);
+    let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
+    let records = here.read(Kind::QwStore, &here.records.take(key))?;
+    let replica = begin(key, Arc::clone(&desk), records).map_err(|error| here.of_store(error))?;
+    replica.into_iter().for_each(|replica| desk.add(replica));
+    Ok(Arc::new(Handle { gateway: Arc::new(Gateway::new(desk)) }))
+}
+
+/// Replicas decide nothing together: any number of them will do.
+pub fn place(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+    those_or_all(asked, all)
+}
+
+impl Handle {
+    fn desk(&self) -> &Arc<Desk> {
+        self.gateway.site()
+    }
+}
+
+impl DatabaseHandle for Handle {
+    fn protocol(&self) -> &'static str {
+        "qwstore"
+    }
+
+    fn database(&self) -> Arc<dyn Database> {
+        Arc::clone(&self.gateway) as Arc<dyn Database>
+    }
+
+    fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
+        self.desk().retain(row.retention_ns);
+        Ok(())
+    }
+
+    fn receive(&self, frame: &Frame<'_>) {
+        self.desk().receive(frame);
+    }
+
+    fn retention(&self) -> Option<Duration> {
+        self.desk().retention()
+    }
+
+    fn sweep(&self) {
+        self.desk().sweep();
+    }
+
+    fn shards(&self) -> Vec<Arc<dyn Settles>> {
+        self.desk().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
+    }
+
+    fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
+        let (desk, replicas) = (self.desk(), self.desk().replicas());
+        desk.replica().map(|replica| ShardStatus::leaderless(row, &replicas, &*replica)).into_iter().collect()
+    }
+
+    fn close(&self) -> Vec<Arc<dyn Settles>> {
+        self.desk().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! A member of a group, where whole shards are copied from leaders to members.
+//!
+//! A copy takes the place of what is in use within a step of the member's machine, so that nothing is agreed and
+//! installed meanwhile, and only if the machine still lacks it.
+
+use super::member::MemberShard;
+use crate::resident::Input;
+use crate::transfer::{Copied, Taken};
+use meridian_machine::NodeId;
+use meridian_mvcc::StoreError;
+use meridian_replication::group::{Index, Term};
+use meridian_store::Space;
+use meridian_store::courier::Received;
+use meridian_systems::spanner::Replica;
+use std::sync::Arc;
+
+impl Copied for MemberShard {
+    fn space(&self) -> Arc<Space> {
+        self.world().shared_space()
+    }
+
+    fn heed(&self, error: &StoreError) {
+        self.world().heed(error);
+    }
+
+    fn begun(&self, to: NodeId, position: u64) {
+        self.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+            replica.with_group(now, out, |group, _| group.snapshot_begun(to, Index(position)));
+        })));
+    }
+
+    fn ended(&self, to: NodeId, position: u64) {
+        self.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+            replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, Index(position), out));
+        })));
+    }
+
+    fn take_over(self: Arc<Self>, taken: Taken) {
+        take_over(&self, taken);
+    }
+}
+
+fn take_over(member: &Arc<MemberShard>, taken: Taken) {
+    let of_step = Arc::downgrade(member);
+    member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+        let Some(member) = of_step.upgrade() else { return };
+        let Received { copy, extent, .. } = *taken.received();
+        if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
+            return; // The log was faster; or it is not on disk yet that this is a member.
+        }
+        let refused = |error: StoreError| tracing::error!(%error, "a copy cannot be used; it will be offered again");
+        match member.world().rows_of(copy).map(|rows| replica.learn_births(now, &rows, out)) {
+            // Those are installed after this step.
+            Ok(true) => return take_over(&member, taken),
+            Ok(false) => {}
+            Err(error) => return refused(error),
+        }
+        match member.world().use_copy(copy, extent) {
+            Ok(kept) => {
+                replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);
+                member.world().bear();
+                tracing::info!(position = extent.position, "goes on from a copy");
+            }
+            Err(error) => refused(error),
+        }
+    })));
+}

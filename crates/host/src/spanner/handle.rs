@@ -1,0 +1,210 @@
+//! A database of the spanner protocol, as the node reaches it.
+
+use super::lifecycle::Lifecycle;
+use super::member::MemberShard;
+use super::sessions::Sessions;
+use super::site::{Gateway, Local};
+use crate::database::{DatabaseError, DatabaseHandle, ShardStatus, Watch};
+use crate::here::Here;
+use crate::identity::OpenError;
+use crate::resident::Input;
+use crate::settle::Settles;
+use crate::transfer::Copied;
+use meridian_machine::{NodeId, Role, ShardId};
+use meridian_mvcc::Key;
+use meridian_placement::DatabaseRow;
+use meridian_systems::envelope::{Frame, Kind};
+use meridian_systems::spanner::{Message, Replica};
+use meridian_txn::locking::{Members, Request, Seat, Waits};
+use meridian_txn::{Database, Failure, Future};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// A node that has agreed on a split has its member of the new shard within this time, mostly, in nanoseconds.
+const BORN_WITHIN_NS: u64 = 5_000_000_000;
+/// Numbers of shards that a split of many keys takes at once: as many are lost if it fails, and a database has a bounded
+/// number of them.
+const NUMBERS_AT_ONCE: usize = 32;
+/// How long a question about locks may wait for a machine that is busy.
+const WAITS_PATIENCE: Duration = Duration::from_millis(200);
+
+struct Handle {
+    gateway: Arc<Gateway>,
+    here: Arc<Here>,
+    /// Ends with the handle: what its members ask for afterwards is not done.
+    lifecycle: Arc<Lifecycle>,
+}
+
+/// Opens a database: its members begin when the handle does.
+pub fn open(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+    let lifecycle = Lifecycle::new(row, here);
+    let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(lifecycle.sessions()))));
+    Ok(Arc::new(Handle { gateway, here: Arc::clone(here), lifecycle }))
+}
+
+/// A new database begins on all nodes.
+pub fn place(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+    if asked.is_empty() {
+        return Ok(asked);
+    }
+    let why = "a database whose protocol is spanner begins on all nodes: ALTER DATABASE … MEMBERS then changes that";
+    Err(DatabaseError::Replicas(why.into()))
+}
+
+impl Handle {
+    fn sessions(&self) -> &Arc<Sessions> {
+        self.lifecycle.sessions()
+    }
+
+    async fn split_at(&self, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
+        let (sessions, failed) = (self.sessions(), DatabaseError::Failed);
+        let routes = sessions.routes();
+        keys.retain(|key| routes.of(key).1.start != *key); // It is so already.
+        // From the end: all are split off from the same shard, which is led already.
+        keys.sort_unstable_by(|one, other| other.cmp(one));
+        keys.dedup();
+        let mut shards = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(NUMBERS_AT_ONCE) {
+            let ended = || failed(Failure::Unavailable("this node is shutting down".into()));
+            let catalog = self.here.catalog.upgrade().ok_or_else(ended)?;
+            let numbers = catalog.new_shards(sessions.database(), keys.len()).await.map_err(failed)?;
+            for (key, shard) in keys.iter().zip(numbers.map(ShardId)) {
+                self.gateway.split(key.clone(), shard).await.map_err(failed)?;
+                shards.push(shard);
+            }
+        }
+        // This node's members come to life in a moment: a session that splits wants to see them.
+        let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
+        for shard in shards {
+            while sessions.member(shard).is_none() && !sessions.is_closed() && crate::clock::boot_ns() < until {
+                sessions.pause(crate::clock::boot_ns() + BORN_WITHIN_NS / 1000).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DatabaseHandle for Handle {
+    fn protocol(&self) -> &'static str {
+        "spanner"
+    }
+
+    fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
+        self.lifecycle.begin(watch)
+    }
+
+    fn database(&self) -> Arc<dyn Database> {
+        Arc::clone(&self.gateway) as Arc<dyn Database>
+    }
+
+    fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
+        self.sessions().retain(row.retention_ns);
+        Ok(())
+    }
+
+    fn receive(&self, frame: &Frame<'_>) {
+        let (from, to, sessions) = (frame.from, frame.to, self.sessions());
+        let message = match frame.message::<Message>(Kind::Spanner) {
+            Ok(message) => message,
+            Err(why) => return tracing::warn!(%from, %why, "dropped a frame"),
+        };
+        match (to.role, message) {
+            (Role::Replica, Message::Leads(term)) => {
+                sessions.ask_next(to.shard, from.node);
+                sessions.heard_of_leadership(Seat { shard: to.shard, node: from.node }, term.0);
+            }
+            (Role::Replica, message) => {
+                if let Some(member) = sessions.member(to.shard) {
+                    return member.post(Input::Message(from, message));
+                }
+                // Not here, not yet or not any more.
+                match message {
+                    Message::Group(said) => {
+                        if let Some(stay) = said.invitation() {
+                            sessions.invite(to.shard, stay);
+                        }
+                    }
+                    Message::Ask(Request { id, .. }) => sessions.say_elsewhere(from, to, id),
+                    _ => {}
+                }
+            }
+            (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
+            (Role::Coordinator(_), _) => {}
+        }
+    }
+
+    fn retention(&self) -> Option<Duration> {
+        self.sessions().retention()
+    }
+
+    fn sweep(&self) {
+        self.sessions().sweep();
+    }
+
+    fn shards(&self) -> Vec<Arc<dyn Settles>> {
+        self.sessions().members().into_iter().map(|member| member as Arc<dyn Settles>).collect()
+    }
+
+    fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
+        self.sessions().members().iter().map(|member| status(row, member)).collect()
+    }
+
+    fn close(&self) -> Vec<Arc<dyn Settles>> {
+        self.sessions().close().into_iter().map(|member| member as Arc<dyn Settles>).collect()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.sessions().members().iter().all(|member| member.world().readable().leads)
+    }
+
+    fn leads(&self) -> bool {
+        self.sessions().members().iter().any(|member| member.world().readable().leads)
+    }
+
+    fn hand_over(&self) {
+        for member in self.sessions().members() {
+            member.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
+        }
+    }
+
+    fn copied(&self, shard: ShardId) -> Option<Arc<dyn Copied>> {
+        self.sessions().member(shard).map(|member| member as Arc<dyn Copied>)
+    }
+
+    fn waits(&self) -> Vec<Waits> {
+        let mut all = Vec::new();
+        for member in self.sessions().members() {
+            let (send, receive) = mpsc::channel();
+            member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+                let _ = send.send(replica.locks().waits()); // The question may have been given up.
+            })));
+            all.extend(receive.recv_timeout(WAITS_PATIENCE).unwrap_or_default());
+        }
+        all
+    }
+
+    fn split(&self, keys: Vec<Key>) -> Future<'_, Result<(), DatabaseError>> {
+        Box::pin(self.split_at(keys))
+    }
+
+    fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
+        Box::pin(async move { self.gateway.change_members(members).await.map_err(DatabaseError::Failed) })
+    }
+}
+
+fn status(row: &DatabaseRow, member: &MemberShard) -> ShardStatus {
+    let home = member.world();
+    ShardStatus {
+        database: row.name.clone(),
+        id: row.id,
+        shard: home.shard(),
+        bounds: home.space().bounds(),
+        leader: home.known_leader(),
+        leads: home.readable().leads,
+        through: home.readable().through,
+        closed: home.readable().closed,
+        applied: home.space().extent().map_or(0, |extent| extent.position),
+        recent_bytes: home.space().recent_bytes(),
+        members: home.roster(),
+    }
+}

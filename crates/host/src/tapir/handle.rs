@@ -1,0 +1,198 @@
+//! A database of the tapir protocol, as the node reaches it: its replica begins, ends and hears of others as the
+//! database's row says.
+
+use super::{Desk, Gateway, Kept, Place, Replica, Tapir, begin};
+use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
+use crate::here::Here;
+use crate::identity::OpenError;
+use crate::protocols::those_or_all;
+use crate::resident::Input;
+use crate::settle::Settles;
+use meridian_log::MachineKey;
+use meridian_machine::NodeId;
+use meridian_mvcc::Key;
+use meridian_placement::{DatabaseRow, FIRST_SHARD};
+use meridian_store::Space;
+use meridian_systems::Recipe;
+use meridian_systems::envelope::{Frame, Kind};
+use meridian_systems::tapir::lifecycle::{self, Begins, Turn};
+use meridian_systems::tapir::{have_taken_over, rows};
+use meridian_txn::locking::Members;
+use meridian_txn::tapir::Guarantee;
+use meridian_txn::{Database, Failure, Future};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Replicas that take over have everything within this time, in nanoseconds, or the session that waits for that is told
+/// that they have not.
+const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
+
+struct Handle {
+    gateway: Arc<Gateway>,
+    guarantee: Guarantee,
+    here: Arc<Here>,
+}
+
+/// Brings to life this node's replica of a database, if it has one.
+pub fn open(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+    let guarantee = match Recipe::named(&row.protocol) {
+        Some(Recipe::Tapir(guarantee)) => guarantee,
+        _ => Guarantee::StrictlySerializable,
+    };
+    let desk = Desk::of(row, here, Tapir::default());
+    let gateway = Arc::new(Gateway::new(desk, guarantee));
+    let handle = Handle { gateway, guarantee, here: Arc::clone(here) };
+    handle.begin_replica(row)?;
+    handle.desk().set_prepare_wait(row.prepare_wait_ns);
+    Ok(Arc::new(handle))
+}
+
+/// A new database has an odd number of replicas.
+pub fn place(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+    odd(those_or_all(asked, all)?)
+}
+
+/// Replicas as many as have a majority that survives one of them.
+fn odd(replicas: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
+    if replicas.len().is_multiple_of(2) {
+        return Err(DatabaseError::Replicas(format!(
+            "a database without leaders has an odd number of replicas, and not {}: say on which nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
+            replicas.len()
+        )));
+    }
+    Ok(replicas)
+}
+
+impl Handle {
+    fn desk(&self) -> &Arc<Desk> {
+        self.gateway.site()
+    }
+
+    /// Begins this node's replica, if the row gives it one, with what the store and the log have of its stay.
+    fn begin_replica(&self, row: &DatabaseRow) -> Result<(), OpenError> {
+        let (key, here, desk) = (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.here, self.desk());
+        let mut records: Vec<Kept> = here.read(Kind::Tapir, &here.records.of(key))?;
+        let failed = |error| here.of_store(error);
+        let mut space = Space::open(key.database, key.shard, Arc::clone(&here.plumbing.store)).map_err(failed)?;
+        let as_of = space.as_of().map_err(failed)?;
+        let begins = lifecycle::begins(row, &here.members, here.me, as_of, &mut records);
+        let (with, let_go) = match begins {
+            Begins::Waits => (None, None),
+            Begins::Without { let_go } => (None, let_go),
+            Begins::With { stay, let_go } => (Some(stay), let_go),
+        };
+        if let Some(as_of) = let_go {
+            space = space.let_go(as_of).map_err(failed)?;
+            here.plumbing.journal.forget(key);
+        }
+        if let Some(stay) = with {
+            if stay > 0 && let_go.is_some() {
+                tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
+            }
+            let (guarantee, forgetting, takes_over) = (self.guarantee, here.forgetting, stay > 0);
+            let place = Place { space, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
+            begin(place, records).map_err(failed)?.into_iter().for_each(|replica| desk.add(replica));
+        }
+        if begins != Begins::Waits {
+            here.records.take(key);
+        }
+        desk.lifecycle().begun(rows::members(row, &here.members), begins);
+        Ok(())
+    }
+
+    /// Other nodes' replicas take over, or this one's does, or this node has none any more.
+    fn take_over(&self, row: &DatabaseRow) -> Result<(), OpenError> {
+        let (me, all, desk) = (self.here.me, &self.here.members, self.desk());
+        desk.reconfigure(rows::members(row, all));
+        let turn = desk.lifecycle().turn(row, all, me);
+        match turn {
+            Turn::Nothing => Ok(()),
+            Turn::Reconfigure(members) => {
+                desk.lifecycle().reconfigured(members.clone());
+                if let Some(replica) = desk.replica() {
+                    replica.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
+                        replica.reconfigure(now, members, out);
+                    })));
+                }
+                Ok(())
+            }
+            Turn::Anew => {
+                if let Some(replica) = desk.remove() {
+                    replica.world().space().close();
+                    desk.lifecycle().stopped();
+                }
+                self.begin_replica(row)
+            }
+        }
+    }
+
+    /// These nodes have the replicas as soon as this returns well. Otherwise the same change, asked for again, goes on.
+    async fn give_to(&self, members: Members) -> Result<(), DatabaseError> {
+        if !members.learners.is_empty() || !members.witnesses.is_empty() {
+            let why =
+                "a database without leaders has neither learners nor witnesses: ALTER DATABASE … MEMBERS (1, 2, 3)";
+            return Err(DatabaseError::Replicas(why.into()));
+        }
+        let (desk, all) = (self.desk(), self.here.members.clone());
+        let replicas = place(members.voters, &all)?;
+        let unavailable = |why: String| DatabaseError::Failed(Failure::Unavailable(why));
+        let catalog = self.here.catalog.upgrade();
+        let catalog = catalog.ok_or_else(|| unavailable("this node is shutting down".into()))?;
+        let next = move |row: &DatabaseRow| rows::next(row, &all, &replicas).map_err(DatabaseError::Replicas);
+        catalog.change_row(desk.database(), Box::new(next)).await?;
+        let until = crate::clock::boot_ns() + TAKEN_OVER_WITHIN_NS;
+        let epoch = desk.members().epoch;
+        let shards = [(FIRST_SHARD, Key::default())];
+        have_taken_over(&**desk, &shards, epoch, until).await.map_err(|why| {
+            unavailable(format!("{why}: the change goes on when it does, and ends when it is asked for again"))
+        })?;
+        let ended = move |row: &DatabaseRow| Ok(rows::ended(row, epoch));
+        catalog.change_row(desk.database(), Box::new(ended)).await
+    }
+}
+
+impl DatabaseHandle for Handle {
+    fn protocol(&self) -> &'static str {
+        "tapir"
+    }
+
+    fn database(&self) -> Arc<dyn Database> {
+        Arc::clone(&self.gateway) as Arc<dyn Database>
+    }
+
+    fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
+        self.take_over(row)?;
+        self.desk().retain(row.retention_ns);
+        self.desk().set_prepare_wait(row.prepare_wait_ns); // A replica that has just begun, too.
+        Ok(())
+    }
+
+    fn receive(&self, frame: &Frame<'_>) {
+        self.desk().receive(frame);
+    }
+
+    fn retention(&self) -> Option<Duration> {
+        self.desk().retention()
+    }
+
+    fn sweep(&self) {
+        self.desk().sweep();
+    }
+
+    fn shards(&self) -> Vec<Arc<dyn Settles>> {
+        self.desk().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
+    }
+
+    fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
+        let (desk, replicas) = (self.desk(), self.desk().replicas());
+        desk.replica().map(|replica| ShardStatus::leaderless(row, &replicas, &*replica)).into_iter().collect()
+    }
+
+    fn close(&self) -> Vec<Arc<dyn Settles>> {
+        self.desk().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect()
+    }
+
+    fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
+        Box::pin(self.give_to(members))
+    }
+}
