@@ -9,7 +9,7 @@
 //! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
 //! 2. A pause ends when its time has come, within what a timer takes.
 
-use crate::here::Here;
+use crate::context::NodeContext;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
@@ -88,10 +88,10 @@ pub struct Desk<R: Leaderless> {
 
 impl<R: Leaderless> Desk<R> {
     /// Of the database of a row, without a replica yet.
-    pub fn of(row: &DatabaseRow, here: &Here, recipe: R) -> Arc<Self> {
-        let members = rows::members(row, &here.members);
-        let me = (here.me, here.incarnation);
-        let desk = Desk::new(row.id, me, members, Arc::clone(&here.plumbing), Arc::clone(&here.peers), recipe);
+    pub fn of(row: &DatabaseRow, context: &NodeContext, recipe: R) -> Arc<Self> {
+        let members = rows::members(row, &context.members);
+        let me = (context.me, context.incarnation);
+        let desk = Desk::new(row.id, me, members, Arc::clone(&context.plumbing), Arc::clone(&context.peers), recipe);
         desk.retain(row.retention_ns);
         desk
     }

@@ -13,8 +13,8 @@
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
 //! 3. Which protocol runs a database is known to [`protocols`] alone.
 
+use crate::context::{BackgroundTask, NodeContext};
 use crate::database::{Catalog, Change, DatabaseError, DatabaseHandle, Watch};
-use crate::here::{Chore, Here};
 use crate::identity::OpenError;
 use crate::protocols;
 use crate::settle::Settles;
@@ -41,7 +41,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// The databases and the handles to them.
 pub struct Directory {
-    here: Arc<Here>,
+    context: Arc<NodeContext>,
     databases: RwLock<Databases>,
     handles: RwLock<BTreeMap<DatabaseId, Arc<dyn DatabaseHandle>>>,
     /// Rows that could not be learnt, for want of room.
@@ -56,19 +56,21 @@ fn rows_in(writes: &[Write]) -> impl Iterator<Item = DatabaseRow> + '_ {
 }
 
 impl Directory {
-    /// Brings back every database that the log and the store know of. `here` says where they find themselves, by the
-    /// chores of the directory's thread and the directory itself.
-    pub fn open(here: impl FnOnce(mpsc::Sender<Chore>, Weak<dyn Catalog>) -> Here) -> Result<Arc<Self>, OpenError> {
-        let (chores, to_do) = mpsc::channel::<Chore>();
+    /// Brings back every database that the log and the store know of. `context` makes the context
+    /// that they share, given the queue of the directory's thread and the directory itself.
+    pub fn open(
+        context: impl FnOnce(mpsc::Sender<BackgroundTask>, Weak<dyn Catalog>) -> NodeContext,
+    ) -> Result<Arc<Self>, OpenError> {
+        let (background, to_do) = mpsc::channel::<BackgroundTask>();
         let directory = Arc::new_cyclic(|this: &Weak<Directory>| Directory {
-            here: Arc::new(here(chores, this.clone())),
+            context: Arc::new(context(background, this.clone())),
             databases: RwLock::default(),
             handles: RwLock::default(),
             unlearnt: Mutex::default(),
             closed: AtomicBool::new(false),
             thread: Mutex::new(None),
         });
-        let (chores, of_watch) = (directory.here.chores.clone(), Arc::downgrade(&directory));
+        let (background, of_watch) = (directory.context.background.clone(), Arc::downgrade(&directory));
         let watch = move |writes: &[Write]| {
             for row in rows_in(writes) {
                 let directory = of_watch.clone();
@@ -77,11 +79,11 @@ impl Directory {
                         directory.take_in(row);
                     }
                 };
-                let _ = chores.send(Box::new(learn));
+                let _ = background.send(Box::new(learn));
             }
         };
         directory.begin(&DatabaseRow::new(SYSTEM, "system"), Some(Box::new(watch)))?;
-        directory.read_settled_rows().map_err(|error| directory.here.of_store(error))?;
+        directory.read_settled_rows().map_err(|error| directory.context.of_store(error))?;
         let rows: Vec<DatabaseRow> = directory.databases.read().iter().cloned().collect();
         for row in rows {
             match directory.handle(row.id) {
@@ -90,13 +92,13 @@ impl Directory {
             }
         }
         let of_thread = Arc::downgrade(&directory);
-        let thread = directory.here.plumbing.guard.spawn("databases", move || {
+        let thread = directory.context.plumbing.guard.spawn("databases", move || {
             let mut wait = Duration::MAX;
             loop {
-                let chore = to_do.recv_timeout(wait);
+                let task = to_do.recv_timeout(wait);
                 let Some(directory) = of_thread.upgrade().filter(|directory| !directory.is_closed()) else { return };
-                match chore {
-                    Ok(chore) => chore(),
+                match task {
+                    Ok(task) => task(),
                     Err(mpsc::RecvTimeoutError::Timeout) => directory.learn_again(),
                     Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 }
@@ -119,7 +121,7 @@ impl Directory {
             tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
             return Ok(());
         };
-        let handle = (protocols::of(recipe).open)(row, &self.here)?;
+        let handle = (protocols::of(recipe).open)(row, &self.context)?;
         self.handles.write().insert(row.id, Arc::clone(&handle));
         handle.begin(watch)
     }
@@ -127,22 +129,22 @@ impl Directory {
     /// Ends what this node has of a database and removes everything it kept, also what a crash left of it.
     fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
         let handle = self.handles.write().remove(&id);
-        let left = self.here.records.machines(id);
+        let left = self.context.records.machines(id);
         for key in &left {
-            self.here.records.take(*key);
-            self.here.plumbing.journal.forget(*key);
+            self.context.records.take(*key);
+            self.context.plumbing.journal.forget(*key);
         }
         let ended = handle.map(|handle| handle.close()).unwrap_or_default();
         // Behind the settler, which may hold them for another round.
         ended.iter().for_each(|shard| shard.space().close());
         let mut shards: Vec<u32> = ended.iter().map(|shard| shard.space().id().shard).collect();
         for shard in &shards {
-            self.here.plumbing.journal.forget(MachineKey { database: id.0, shard: *shard });
+            self.context.plumbing.journal.forget(MachineKey { database: id.0, shard: *shard });
         }
         let mut next = 0;
         shards.extend([FIRST_SHARD.0].into_iter().chain(left.iter().map(|key| key.shard)));
         while let Some(shard) = shards.get(next).copied() {
-            let space = Space::open(id.0, shard, Arc::clone(&self.here.plumbing.store))?;
+            let space = Space::open(id.0, shard, Arc::clone(&self.context.plumbing.store))?;
             let left = space.left()?.into_iter().map(|left| left.child);
             let of_it = space.children()?.into_iter().map(|(child, _)| child).chain(left);
             let new: Vec<u32> = of_it.filter(|child| !shards.contains(child)).collect();
@@ -150,7 +152,7 @@ impl Directory {
             next += 1;
         }
         shards.into_iter().try_for_each(|shard| {
-            Space::open(id.0, shard, Arc::clone(&self.here.plumbing.store)).and_then(|space| space.forget())
+            Space::open(id.0, shard, Arc::clone(&self.context.plumbing.store)).and_then(|space| space.forget())
         })
     }
 
@@ -188,7 +190,7 @@ impl Directory {
         }
         let lives = lives.is_some();
         drop(databases);
-        if lives { Ok(()) } else { self.end(id).map_err(|error| self.here.of_store(error)) }
+        if lives { Ok(()) } else { self.end(id).map_err(|error| self.context.of_store(error)) }
     }
 
     /// The same on the directory's thread: what fails is tried again.
@@ -274,7 +276,7 @@ impl Directory {
 
     /// Creates a database: its row in `system` is what makes it exist. It has replicas on these nodes, or on all.
     pub async fn create_database(&self, name: &str, recipe: Recipe, members: Vec<NodeId>) -> Result<(), DatabaseError> {
-        let replicas = (protocols::of(recipe).place)(members, &self.here.members)?;
+        let replicas = (protocols::of(recipe).place)(members, &self.context.members)?;
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),
             None => {
@@ -417,7 +419,7 @@ impl Directory {
     /// Ends the thread and every member; nobody waits any more.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.here.later(|| {}); // Wakes the thread.
+        self.context.run_in_background(|| {}); // Wakes the thread.
         if let Some(thread) = self.thread.lock().take()
             && thread.thread().id() != std::thread::current().id()
         {

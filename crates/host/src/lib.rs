@@ -12,10 +12,10 @@
 //! believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
+mod context;
 pub mod database;
 pub mod desk;
 pub mod directory;
-mod here;
 pub mod identity;
 pub mod journal;
 mod kept;

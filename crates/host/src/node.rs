@@ -15,9 +15,9 @@
 //! A node that is alone is a cluster of one: the same machines, which hear from nobody.
 
 use crate::clock::{Clock, ClockBound};
+use crate::context::{NodeContext, Records, RecoveredRecords};
 use crate::database::DatabaseHandle;
 use crate::directory::Directory;
-use crate::here::{Here, Records, Remembered};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
 use crate::oracle::{self, Service};
@@ -294,7 +294,7 @@ impl Node {
         let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
         let oracle =
             Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard)).map_err(of_oracle)?;
-        let here = |chores, catalog| Here {
+        let context = |background, catalog| NodeContext {
             me: options.node,
             incarnation: identity.incarnation,
             members: members.nodes(),
@@ -304,11 +304,11 @@ impl Node {
             plumbing: Arc::clone(&plumbing),
             peers: Arc::clone(&peers),
             transfers: Arc::clone(&transfers),
-            records: Remembered::new(records),
-            chores,
+            records: RecoveredRecords::new(records),
+            background,
             catalog,
         };
-        let directory = Directory::open(here)?;
+        let directory = Directory::open(context)?;
         let of_settler = Arc::downgrade(&directory);
         let shards: Shards =
             Arc::new(move || of_settler.upgrade().map(|directory| directory.shards()).unwrap_or_default());

@@ -1,7 +1,7 @@
 //! The protocols that this version runs: the one place in which the node names them.
 
+use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle};
-use crate::here::Here;
 use crate::identity::OpenError;
 use crate::{qwstore, spanner, tapir};
 use meridian_machine::NodeId;
@@ -10,7 +10,7 @@ use meridian_systems::Recipe;
 use std::sync::Arc;
 
 /// Opens a database of this row on a node.
-pub type Open = fn(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError>;
+pub type Open = fn(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError>;
 
 /// The nodes that a new database has replicas on, of those that were asked for (none: whichever the protocol takes) and
 /// those that there are.

@@ -1,8 +1,8 @@
 //! A database of the qwstore protocol, as the node reaches it.
 
 use super::{Desk, Gateway, QwStore, begin};
+use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
-use crate::here::Here;
 use crate::identity::OpenError;
 use crate::protocols::those_or_all;
 use crate::settle::Settles;
@@ -19,11 +19,11 @@ struct Handle {
 }
 
 /// Brings to life this node's replica of a database, if it has one.
-pub fn open(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
-    let desk = Desk::of(row, here, QwStore);
+pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+    let desk = Desk::of(row, context, QwStore);
     let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
-    let records = here.read(Kind::QwStore, &here.records.take(key))?;
-    let replica = begin(key, Arc::clone(&desk), records).map_err(|error| here.of_store(error))?;
+    let records = context.read(Kind::QwStore, &context.records.take(key))?;
+    let replica = begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
     replica.into_iter().for_each(|replica| desk.add(replica));
     Ok(Arc::new(Handle { gateway: Arc::new(Gateway::new(desk)) }))
 }

@@ -4,8 +4,8 @@ use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
 use super::sessions::Sessions;
 use super::site::{Gateway, Local};
+use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus, Watch};
-use crate::here::Here;
 use crate::identity::OpenError;
 use crate::resident::Input;
 use crate::settle::Settles;
@@ -30,16 +30,16 @@ const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 
 struct Handle {
     gateway: Arc<Gateway>,
-    here: Arc<Here>,
+    context: Arc<NodeContext>,
     /// Ends with the handle: what its members ask for afterwards is not done.
     lifecycle: Arc<Lifecycle>,
 }
 
 /// Opens a database: its members begin when the handle does.
-pub fn open(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
-    let lifecycle = Lifecycle::new(row, here);
+pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+    let lifecycle = Lifecycle::new(row, context);
     let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(lifecycle.sessions()))));
-    Ok(Arc::new(Handle { gateway, here: Arc::clone(here), lifecycle }))
+    Ok(Arc::new(Handle { gateway, context: Arc::clone(context), lifecycle }))
 }
 
 /// A new database begins on all nodes.
@@ -66,7 +66,7 @@ impl Handle {
         let mut shards = Vec::with_capacity(keys.len());
         for keys in keys.chunks(NUMBERS_AT_ONCE) {
             let ended = || failed(Failure::Unavailable("this node is shutting down".into()));
-            let catalog = self.here.catalog.upgrade().ok_or_else(ended)?;
+            let catalog = self.context.catalog.upgrade().ok_or_else(ended)?;
             let numbers = catalog.new_shards(sessions.database(), keys.len()).await.map_err(failed)?;
             for (key, shard) in keys.iter().zip(numbers.map(ShardId)) {
                 self.gateway.split(key.clone(), shard).await.map_err(failed)?;

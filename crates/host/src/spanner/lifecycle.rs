@@ -11,8 +11,8 @@
 
 use super::member::{self, Begun, MemberShard, Place};
 use super::sessions::Sessions;
+use crate::context::NodeContext;
 use crate::database::Watch;
-use crate::here::Here;
 use crate::identity::OpenError;
 use crate::resident::Input;
 use meridian_log::MachineKey;
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// The members of a database on this node.
 pub struct Lifecycle {
-    here: Arc<Here>,
+    context: Arc<NodeContext>,
     sessions: Arc<Sessions>,
     /// One member after the other.
     bearing: Mutex<()>,
@@ -41,10 +41,10 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// Of a database of which no member has begun here.
-    pub fn new(row: &DatabaseRow, here: &Arc<Here>) -> Arc<Lifecycle> {
+    pub fn new(row: &DatabaseRow, context: &Arc<NodeContext>) -> Arc<Lifecycle> {
         let lifecycle = Arc::new_cyclic(|this: &Weak<Lifecycle>| Lifecycle {
-            here: Arc::clone(here),
-            sessions: Sessions::new(row.id, here, this.clone()),
+            context: Arc::clone(context),
+            sessions: Sessions::new(row.id, context, this.clone()),
             bearing: Mutex::new(()),
             this: this.clone(),
         });
@@ -58,7 +58,7 @@ impl Lifecycle {
         let placed = Origin::Placed(Box::new(self.all_nodes()));
         self.bear((FIRST_SHARD, KeyRange::all()), placed, false, watch)?;
         // Those whose parents have no member here.
-        let machines = self.here.records.machines(self.sessions.database());
+        let machines = self.context.records.machines(self.sessions.database());
         machines
             .into_iter()
             .map(|key| ShardId(key.shard))
@@ -75,7 +75,7 @@ impl Lifecycle {
     }
 
     fn all_nodes(&self) -> Membership {
-        Membership::at_birth(Roster::voters(self.here.members.iter().copied()))
+        Membership::at_birth(Roster::voters(self.context.members.iter().copied()))
     }
 
     /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for
@@ -92,7 +92,7 @@ impl Lifecycle {
     /// A leader speaks to a member that is not here: this node is one, since an entry.
     pub fn invited(&self, shard: ShardId, stay: Stay) {
         let this = self.this.clone();
-        self.here.later(move || {
+        self.context.run_in_background(move || {
             let invited = this.upgrade().map_or(Ok(()), |this| this.invite(shard, stay));
             if let Err(error) = invited {
                 tracing::error!(%error, "a member of a shard cannot be begun on this node; its leader asks again");
@@ -103,17 +103,17 @@ impl Lifecycle {
     /// This node is no member of a shard any more, since an entry.
     pub fn removed(&self, shard: ShardId, since: Index) {
         let this = self.this.clone();
-        self.here.later(move || this.upgrade().iter().for_each(|this| this.leave(shard, since)));
+        self.context.run_in_background(move || this.upgrade().iter().for_each(|this| this.leave(shard, since)));
     }
 
     /// Begins a member, unless this node was one and was removed later.
     fn invite(&self, shard: ShardId, stay: Stay) -> Result<(), OpenError> {
-        let (here, key, since) = (&self.here, self.key(shard), stay.since);
+        let (context, key, since) = (&self.context, self.key(shard), stay.since);
         if self.sessions.member(shard).is_some() || self.sessions.is_closed() {
             return Ok(()); // It was asked for twice, or the database ends.
         }
-        let removed = Space::removed(key.database, key.shard, &*here.plumbing.store);
-        let removed = removed.map_err(|error| here.of_store(error))?;
+        let removed = Space::removed(key.database, key.shard, &*context.plumbing.store);
+        let removed = removed.map_err(|error| context.of_store(error))?;
         if removed.is_some_and(|removed| removed >= since.0) {
             return Ok(());
         }
@@ -121,13 +121,13 @@ impl Lifecycle {
             return Ok(()); // With it come the rows that it began with.
         }
         let _alone = self.bearing.lock();
-        if here.records.has(key) {
+        if context.records.has(key) {
             if since == Index(0) {
                 return Ok(()); // It has been one since the shard's birth, of which it will read in its parent's log.
             }
             // What the log has is of an earlier stay, which has ended.
-            here.records.take(key);
-            here.plumbing.journal.forget(key);
+            context.records.take(key);
+            context.plumbing.journal.forget(key);
         }
         tracing::info!(database = key.database, shard = shard.0, %since, "becomes a member of a shard");
         self.bear((shard, keys_untold(shard)), Origin::Invited(stay), false, None)
@@ -150,11 +150,11 @@ impl Lifecycle {
             }
             std::thread::sleep(AGAIN);
         }
-        let left = space.left().map_err(|error| self.here.of_store(error));
+        let left = space.left().map_err(|error| self.context.of_store(error));
         if let Err(error) = left.and_then(|left| self.bear_left(left)) {
             tracing::error!(%error, "a shard that was split off cannot be begun on this node before its next start");
         }
-        self.here.plumbing.journal.forget(key);
+        self.context.plumbing.journal.forget(key);
     }
 
     /// Brings a shard's member to life, if this node has one, and those that were split off from it.
@@ -165,25 +165,25 @@ impl Lifecycle {
         eager: bool,
         watch: Option<Watch>,
     ) -> Result<(), OpenError> {
-        let (here, key) = (&self.here, self.key(shard));
+        let (context, key) = (&self.context, self.key(shard));
         if self.sessions.member(shard).is_some() || self.sessions.is_closed() {
             return Ok(());
         }
-        let kept = here.records.of(key);
-        let records = here.read(Kind::Spanner, &kept)?;
+        let kept = context.records.of(key);
+        let records = context.read(Kind::Spanner, &kept)?;
         let sessions = Arc::clone(&self.sessions);
-        let place = Place { key, bounds, origin, eager, here: Arc::clone(here), sessions, watch };
-        let of_store = |error| here.of_store(error);
+        let place = Place { key, bounds, origin, eager, context: Arc::clone(context), sessions, watch };
+        let of_store = |error| context.of_store(error);
         let Begun { member, removed, left } = member::begin(place, records).map_err(of_store)?;
         // Of one that is not known to be a member nothing is forgotten that it voted and promised: its parent's copy may
         // yet say that it was born here.
         if member.is_some() || removed {
-            here.records.take(key);
+            context.records.take(key);
         }
         self.bear_left(left)?;
         let Some(member) = member else {
             if removed && !kept.is_empty() {
-                here.plumbing.journal.forget(key);
+                context.plumbing.journal.forget(key);
             }
             return Ok(());
         };
@@ -207,7 +207,7 @@ impl Lifecycle {
     fn bear_left(&self, left: Vec<Left>) -> Result<(), OpenError> {
         left.into_iter().try_for_each(|Left { child, bounds, birth }| {
             let damaged = |Damaged(what)| StoreError::Damaged { file: "the store".to_owned(), what };
-            let origin = Origin::kept(&birth).map_err(|error| self.here.of_store(damaged(error)))?;
+            let origin = Origin::kept(&birth).map_err(|error| self.context.of_store(damaged(error)))?;
             self.bear((ShardId(child), bounds), origin, false, None)
         })
     }

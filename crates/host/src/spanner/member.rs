@@ -15,8 +15,8 @@
 
 use super::sessions::Sessions;
 use super::slot::Slot;
+use crate::context::NodeContext;
 use crate::database::Watch;
-use crate::here::Here;
 use crate::outlet::Outlet;
 use crate::panics::{MachineName, PanicGuard};
 use crate::plumbing::CHUNK_BYTES;
@@ -108,7 +108,7 @@ pub struct Place {
     /// It stands for election at once.
     pub eager: bool,
     /// What the databases of the node share.
-    pub here: Arc<Here>,
+    pub context: Arc<NodeContext>,
     /// The database's sessions on this node.
     pub sessions: Arc<Sessions>,
     /// Who wants to know of every write.
@@ -138,8 +138,8 @@ pub struct Begun {
 
 /// Brings a member to life from what the log and the store have of it.
 pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
-    let Place { key, bounds, origin, eager, here, sessions, watch } = place;
-    let (plumbing, nodes, patience) = (&here.plumbing, here.members.clone(), here.patience);
+    let Place { key, bounds, origin, eager, context, sessions, watch } = place;
+    let (plumbing, nodes, patience) = (&context.plumbing, context.members.clone(), context.patience);
     let (me, incarnation) = sessions.here();
     let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
@@ -173,7 +173,7 @@ pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
     let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
     let members = replica.members().clone();
-    let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&here.peers));
+    let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&context.peers));
     let member = Resident::new(replica, out, |this| MemberHome {
         outlet: Arc::new(outlet),
         sessions,
@@ -181,7 +181,7 @@ pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
         slot: Slot::default(),
         read_alone: AtomicU64::new(0),
         heard: AtomicU32::new(0),
-        transfers: Arc::clone(&here.transfers),
+        transfers: Arc::clone(&context.transfers),
         watch,
         members: Mutex::new(members),
         born_with: Mutex::new(born_with),

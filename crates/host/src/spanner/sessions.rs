@@ -6,7 +6,7 @@
 
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
-use crate::here::Here;
+use crate::context::NodeContext;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
 use crate::rendezvous::{Answerer, rendezvous};
@@ -66,15 +66,15 @@ pub struct Sessions {
 
 impl Sessions {
     /// Of a database that has no member here yet.
-    pub fn new(database: DatabaseId, here: &Here, lifecycle: Weak<Lifecycle>) -> Arc<Self> {
-        let me = here.me;
+    pub fn new(database: DatabaseId, context: &NodeContext, lifecycle: Weak<Lifecycle>) -> Arc<Self> {
+        let me = context.me;
         Arc::new(Sessions {
             database,
             me,
-            incarnation: here.incarnation,
-            nodes: here.members.clone(),
-            plumbing: Arc::clone(&here.plumbing),
-            peers: Arc::clone(&here.peers),
+            incarnation: context.incarnation,
+            nodes: context.members.clone(),
+            plumbing: Arc::clone(&context.plumbing),
+            peers: Arc::clone(&context.peers),
             lifecycle,
             invitations: Mutex::default(),
             first: RwLock::default(),

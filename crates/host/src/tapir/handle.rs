@@ -2,8 +2,8 @@
 //! database's row says.
 
 use super::{Desk, Gateway, Kept, Place, Replica, Tapir, begin};
+use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
-use crate::here::Here;
 use crate::identity::OpenError;
 use crate::protocols::those_or_all;
 use crate::resident::Input;
@@ -30,18 +30,18 @@ const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
 struct Handle {
     gateway: Arc<Gateway>,
     guarantee: Guarantee,
-    here: Arc<Here>,
+    context: Arc<NodeContext>,
 }
 
 /// Brings to life this node's replica of a database, if it has one.
-pub fn open(row: &DatabaseRow, here: &Arc<Here>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let guarantee = match Recipe::named(&row.protocol) {
         Some(Recipe::Tapir(guarantee)) => guarantee,
         _ => Guarantee::StrictlySerializable,
     };
-    let desk = Desk::of(row, here, Tapir::default());
+    let desk = Desk::of(row, context, Tapir::default());
     let gateway = Arc::new(Gateway::new(desk, guarantee));
-    let handle = Handle { gateway, guarantee, here: Arc::clone(here) };
+    let handle = Handle { gateway, guarantee, context: Arc::clone(context) };
     handle.begin_replica(row)?;
     handle.desk().set_prepare_wait(row.prepare_wait_ns);
     Ok(Arc::new(handle))
@@ -70,12 +70,13 @@ impl Handle {
 
     /// Begins this node's replica, if the row gives it one, with what the store and the log have of its stay.
     fn begin_replica(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        let (key, here, desk) = (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.here, self.desk());
-        let mut records: Vec<Kept> = here.read(Kind::Tapir, &here.records.of(key))?;
-        let failed = |error| here.of_store(error);
-        let mut space = Space::open(key.database, key.shard, Arc::clone(&here.plumbing.store)).map_err(failed)?;
+        let (key, context, desk) =
+            (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.context, self.desk());
+        let mut records: Vec<Kept> = context.read(Kind::Tapir, &context.records.of(key))?;
+        let failed = |error| context.of_store(error);
+        let mut space = Space::open(key.database, key.shard, Arc::clone(&context.plumbing.store)).map_err(failed)?;
         let as_of = space.as_of().map_err(failed)?;
-        let begins = lifecycle::begins(row, &here.members, here.me, as_of, &mut records);
+        let begins = lifecycle::begins(row, &context.members, context.me, as_of, &mut records);
         let (with, let_go) = match begins {
             Begins::Waits => (None, None),
             Begins::Without { let_go } => (None, let_go),
@@ -83,26 +84,26 @@ impl Handle {
         };
         if let Some(as_of) = let_go {
             space = space.let_go(as_of).map_err(failed)?;
-            here.plumbing.journal.forget(key);
+            context.plumbing.journal.forget(key);
         }
         if let Some(stay) = with {
             if stay > 0 && let_go.is_some() {
                 tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
             }
-            let (guarantee, forgetting, takes_over) = (self.guarantee, here.forgetting, stay > 0);
+            let (guarantee, forgetting, takes_over) = (self.guarantee, context.forgetting, stay > 0);
             let place = Place { space, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
             begin(place, records).map_err(failed)?.into_iter().for_each(|replica| desk.add(replica));
         }
         if begins != Begins::Waits {
-            here.records.take(key);
+            context.records.take(key);
         }
-        desk.lifecycle().begun(rows::members(row, &here.members), begins);
+        desk.lifecycle().begun(rows::members(row, &context.members), begins);
         Ok(())
     }
 
     /// Other nodes' replicas take over, or this one's does, or this node has none any more.
     fn take_over(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        let (me, all, desk) = (self.here.me, &self.here.members, self.desk());
+        let (me, all, desk) = (self.context.me, &self.context.members, self.desk());
         desk.reconfigure(rows::members(row, all));
         let turn = desk.lifecycle().turn(row, all, me);
         match turn {
@@ -133,10 +134,10 @@ impl Handle {
                 "a database without leaders has neither learners nor witnesses: ALTER DATABASE … MEMBERS (1, 2, 3)";
             return Err(DatabaseError::Replicas(why.into()));
         }
-        let (desk, all) = (self.desk(), self.here.members.clone());
+        let (desk, all) = (self.desk(), self.context.members.clone());
         let replicas = place(members.voters, &all)?;
         let unavailable = |why: String| DatabaseError::Failed(Failure::Unavailable(why));
-        let catalog = self.here.catalog.upgrade();
+        let catalog = self.context.catalog.upgrade();
         let catalog = catalog.ok_or_else(|| unavailable("this node is shutting down".into()))?;
         let next = move |row: &DatabaseRow| rows::next(row, &all, &replicas).map_err(DatabaseError::Replicas);
         catalog.change_row(desk.database(), Box::new(next)).await?;

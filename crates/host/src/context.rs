@@ -1,4 +1,4 @@
-//! What the databases of a node share.
+//! The resources of a node that its databases share.
 
 use crate::database::Catalog;
 use crate::identity::OpenError;
@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 
-/// What the log has of each machine, not read yet.
+/// The records in the log, by machine, not decoded yet.
 pub type Records = BTreeMap<MachineKey, Vec<Bytes>>;
 
-/// Something that the directory's thread does, after what it was asked for before.
-pub type Chore = Box<dyn FnOnce() + Send>;
+/// A task for the directory's thread, which runs tasks one after the other.
+pub type BackgroundTask = Box<dyn FnOnce() + Send>;
 
-/// Where the databases of a node find themselves.
-pub struct Here {
+/// The resources of a node that its databases share.
+pub struct NodeContext {
     /// This node.
     pub me: NodeId,
     /// Its life.
@@ -37,64 +37,64 @@ pub struct Here {
     pub forgetting: Forgetting,
     /// The folder, for errors to name.
     pub folder: Option<PathBuf>,
-    /// What its machines share.
+    /// The clock, the timers, the log and the store.
     pub plumbing: Arc<Plumbing>,
     /// The links.
     pub peers: Arc<OnceLock<Arc<Peers>>>,
     /// The thread that copies whole shards.
     pub transfers: Arc<OnceLock<Arc<Transfers>>>,
-    /// What the log has of machines that have not begun in this life.
-    pub records: Remembered,
-    /// Where the directory's thread hears what to do.
-    pub chores: mpsc::Sender<Chore>,
+    /// Records in the log of machines that have not begun in this life.
+    pub records: RecoveredRecords,
+    /// The queue of the directory's thread.
+    pub background: mpsc::Sender<BackgroundTask>,
     /// The catalog of databases.
     pub catalog: Weak<dyn Catalog>,
 }
 
-impl Here {
-    /// What a store's error means for a database that cannot be opened.
+impl NodeContext {
+    /// Wraps a store's error for a database that cannot be opened because of it.
     pub fn of_store(&self, error: StoreError) -> OpenError {
         OpenError::Storage { path: self.folder.clone().unwrap_or_default(), what: error.to_string() }
     }
 
-    /// Reads records that the log has of a machine.
+    /// Decodes records of a machine. Fails if one is damaged.
     pub fn read<R: for<'b> minicbor::Decode<'b, ()>>(&self, kind: Kind, kept: &[Bytes]) -> Result<Vec<R>, OpenError> {
         let path = || self.folder.clone().unwrap_or_default().join("log");
         let records: Result<Vec<Vec<R>>, String> = kept.iter().map(|bytes| envelope::read(kind, bytes)).collect();
         Ok(records.map_err(|what| OpenError::Damaged { path: path(), what })?.into_iter().flatten().collect())
     }
 
-    /// Has the directory's thread do something, not within a machine's step.
-    pub fn later(&self, chore: impl FnOnce() + Send + 'static) {
-        let _ = self.chores.send(Box::new(chore)); // A directory that has ended does nothing more.
+    /// Queues a task for the directory's thread: what must not happen within a machine's step.
+    pub fn run_in_background(&self, task: impl FnOnce() + Send + 'static) {
+        let _ = self.background.send(Box::new(task)); // A directory that has ended does nothing more.
     }
 }
 
-/// What the log has of machines that have not begun in this life.
-pub struct Remembered(Mutex<Records>);
+/// Records in the log of machines that have not begun in this life.
+pub struct RecoveredRecords(Mutex<Records>);
 
-impl Remembered {
-    /// All that a log has.
+impl RecoveredRecords {
+    /// Holds everything that was read from the log.
     pub fn new(records: Records) -> Self {
-        Remembered(Mutex::new(records))
+        RecoveredRecords(Mutex::new(records))
     }
 
-    /// What there is of a machine; it stays.
+    /// Returns the records of a machine, and keeps them.
     pub fn of(&self, key: MachineKey) -> Vec<Bytes> {
         self.0.lock().get(&key).cloned().unwrap_or_default()
     }
 
-    /// Whether there is anything of a machine.
+    /// Whether a machine has records.
     pub fn has(&self, key: MachineKey) -> bool {
         self.0.lock().contains_key(&key)
     }
 
-    /// Takes what there is of a machine.
+    /// Removes the records of a machine, and returns them.
     pub fn take(&self, key: MachineKey) -> Vec<Bytes> {
         self.0.lock().remove(&key).unwrap_or_default()
     }
 
-    /// The machines of a database.
+    /// The machines of a database that have records.
     pub fn machines(&self, database: DatabaseId) -> Vec<MachineKey> {
         self.0.lock().keys().filter(|key| key.database == database.0).copied().collect()
     }
