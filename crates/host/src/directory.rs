@@ -11,7 +11,7 @@
 //! 1. A node opens a database when it has seen the row, and ends it when it has seen that it is dropped; until then
 //!    messages for it are dropped like any lost message.
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
-//! 3. Which protocol runs a database is known to [`protocols`] alone.
+//! 3. Which protocol runs a database is known to `protocols.rs` alone.
 
 use crate::context::{BackgroundTask, NodeContext};
 use crate::database::{Catalog, Change, DatabaseError, DatabaseHandle, Watch};

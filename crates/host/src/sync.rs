@@ -1,4 +1,4 @@
-//! The locks and atomics of what several threads step and read: [`crate::mailbox`], [`crate::resident`] and [`crate::slot`].
+//! The locks and atomics of what several threads step and read: [`crate::mailbox`], [`crate::resident`] and [`crate::spanner::slot`].
 //!
 //! Those three name no others, so that `tests/interleavings.rs` can compile the same files with locks that try
 //! one order of threads after the other.
