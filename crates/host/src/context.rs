@@ -1,6 +1,6 @@
 //! The resources of a node that its databases share.
 
-use crate::database::Catalog;
+use crate::database::DatabaseCatalog;
 use crate::identity::OpenError;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
@@ -48,7 +48,7 @@ pub struct NodeContext {
     /// The queue of the directory's thread.
     pub background: mpsc::Sender<BackgroundTask>,
     /// The catalog of databases.
-    pub catalog: Weak<dyn Catalog>,
+    pub catalog: Weak<dyn DatabaseCatalog>,
 }
 
 impl NodeContext {

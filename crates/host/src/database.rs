@@ -56,7 +56,7 @@ impl DatabaseError {
     }
 }
 
-/// What a node says of one of its shards.
+/// The state of a shard on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardStatus {
     /// The database.
@@ -111,7 +111,8 @@ pub trait DatabaseHandle: Send + Sync {
     /// The protocol's name, for messages to users.
     fn protocol(&self) -> &'static str;
     /// Brings back what this node has of the database's shards, as far as opening it has not: called once, when frames
-    /// and sessions reach the handle. For `system`, `watch` is told of every write to it.
+    /// and sessions reach the handle, and not again in this life of the node, even after an error: members that have
+    /// begun go on. For `system`, `watch` is told of every write to it.
     fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _ = watch;
         Ok(())
@@ -166,11 +167,11 @@ pub trait DatabaseHandle: Send + Sync {
     }
 }
 
-/// What a row becomes.
+/// Makes a database's row anew from what it is.
 pub type Change = Box<dyn Fn(&DatabaseRow) -> Result<DatabaseRow, DatabaseError> + Send + Sync>;
 
-/// What a database asks of the catalog of databases.
-pub trait Catalog: Send + Sync {
+/// The catalog of databases, as a database uses it.
+pub trait DatabaseCatalog: Send + Sync {
     /// Numbers for new shards of a database, never given out again; whatever becomes of the shards, no other one gets
     /// them.
     fn new_shards(&self, id: DatabaseId, many: usize) -> Future<'_, Result<Range<u32>, Failure>>;

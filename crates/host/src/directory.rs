@@ -11,10 +11,10 @@
 //! 1. A node opens a database when it has seen the row, and ends it when it has seen that it is dropped; until then
 //!    messages for it are dropped like any lost message.
 //! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
-//! 3. Which protocol runs a database is known to `protocols.rs` alone.
+//! 3. The code that opens a database by its protocol is named in `protocols.rs` alone.
 
 use crate::context::{BackgroundTask, NodeContext};
-use crate::database::{Catalog, Change, DatabaseError, DatabaseHandle, Watch};
+use crate::database::{Change, DatabaseCatalog, DatabaseError, DatabaseHandle, Watch};
 use crate::identity::OpenError;
 use crate::protocols;
 use crate::settle::Settles;
@@ -59,7 +59,7 @@ impl Directory {
     /// Brings back every database that the log and the store know of. `context` makes the context
     /// that they share, given the queue of the directory's thread and the directory itself.
     pub fn open(
-        context: impl FnOnce(mpsc::Sender<BackgroundTask>, Weak<dyn Catalog>) -> NodeContext,
+        context: impl FnOnce(mpsc::Sender<BackgroundTask>, Weak<dyn DatabaseCatalog>) -> NodeContext,
     ) -> Result<Arc<Self>, OpenError> {
         let (background, to_do) = mpsc::channel::<BackgroundTask>();
         let directory = Arc::new_cyclic(|this: &Weak<Directory>| Directory {
@@ -123,7 +123,10 @@ impl Directory {
         };
         let handle = (protocols::of(recipe).open)(row, &self.context)?;
         self.handles.write().insert(row.id, Arc::clone(&handle));
-        handle.begin(watch)
+        handle.begin(watch).inspect_err(|error| {
+            let name = &row.name;
+            tracing::error!(name, %error, "a part of a database is not served here before the node's next start");
+        })
     }
 
     /// Ends what this node has of a database and removes everything it kept, also what a crash left of it.
@@ -176,7 +179,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes in a row: begins or ends a member.
+    /// Takes in a row: opens, changes or ends a database.
     fn learn(&self, row: DatabaseRow) -> Result<(), OpenError> {
         // Held throughout: whoever learns the same at the same time finds the member begun.
         let mut databases = self.databases.write();
@@ -193,7 +196,7 @@ impl Directory {
         if lives { Ok(()) } else { self.end(id).map_err(|error| self.context.of_store(error)) }
     }
 
-    /// The same on the directory's thread: what fails is tried again.
+    /// Takes in a row on the directory's thread, which tries again what fails.
     fn take_in(&self, row: DatabaseRow) {
         let id = row.id;
         match self.learn(row.clone()) {
@@ -263,7 +266,7 @@ impl Directory {
         Ok(self.known(name))
     }
 
-    /// The same, of one that is to be changed.
+    /// Finds a database that is to be changed. Fails if there is none of this name.
     async fn existing(&self, name: &str) -> Result<Arc<dyn DatabaseHandle>, DatabaseError> {
         let found = self.find(name).await.map_err(DatabaseError::Failed)?;
         found.ok_or_else(|| DatabaseError::Missing(name.into()))
@@ -276,7 +279,7 @@ impl Directory {
 
     /// Creates a database: its row in `system` is what makes it exist. It has replicas on these nodes, or on all.
     pub async fn create_database(&self, name: &str, recipe: Recipe, members: Vec<NodeId>) -> Result<(), DatabaseError> {
-        let replicas = (protocols::of(recipe).place)(members, &self.context.members)?;
+        let replicas = (protocols::of(recipe).choose_replicas)(members, &self.context.members)?;
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),
             None => {
@@ -336,7 +339,11 @@ impl Directory {
             let why = "every node has a member of \"system\": by its rows it knows which databases there are";
             return Err(DatabaseError::Failed(Failure::Refused(why.into())));
         }
-        handle.change_members(members).await
+        let changed = handle.change_members(members).await;
+        changed.map_err(|error| match error {
+            DatabaseError::Missing(_) => DatabaseError::Missing(name.into()), // Dropped meanwhile.
+            error => error,
+        })
     }
 
     /// Numbers for new shards of a database; whatever becomes of the shards, nobody else gets them.
@@ -416,7 +423,7 @@ impl Directory {
         unreachable!("the last attempt returns")
     }
 
-    /// Ends the thread and every member; nobody waits any more.
+    /// Ends the thread and every database. Tasks that are queued are dropped: the next start finds their reasons again.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.context.run_in_background(|| {}); // Wakes the thread.
@@ -429,7 +436,7 @@ impl Directory {
     }
 }
 
-impl Catalog for Directory {
+impl DatabaseCatalog for Directory {
     fn new_shards(&self, id: DatabaseId, many: usize) -> Future<'_, Result<Range<u32>, Failure>> {
         Box::pin(self.take_shards(id, many))
     }

@@ -292,9 +292,9 @@ mod tests {
 
     /// One of its machines panics in a step, as on a violated invariant. Every database has one.
     fn break_a_machine(node: &Node) {
-        let (_, system) = node.directory().list().into_iter().next().expect("a node has databases");
-        let member: Arc<dyn Any + Send + Sync> = system.copied(ShardId(0)).expect("and machines");
-        let member = member.downcast::<MemberShard>().expect("of a group");
+        let (_, system) = node.directory().list().into_iter().next().expect("a node has databases, \"system\" first");
+        let member: Arc<dyn Any + Send + Sync> = system.copied(ShardId(0)).expect("its first shard has a member here");
+        let member = member.downcast::<MemberShard>().expect("the member is of a group with a leader");
         member.post(Input::Call(Box::new(|_: &mut _, _, _: &mut _| panic!("invariant: broken on purpose"))));
     }
 

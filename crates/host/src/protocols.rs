@@ -1,4 +1,5 @@
-//! The protocols that this version runs: the one place in which the node names them.
+//! The protocols that this version runs, and the code that opens a database of each. Settings of a database still name
+//! protocols elsewhere (`directory.rs`, `node.rs`).
 
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle};
@@ -14,22 +15,22 @@ pub type Open = fn(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<
 
 /// The nodes that a new database has replicas on, of those that were asked for (none: whichever the protocol takes) and
 /// those that there are.
-pub type Place = fn(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError>;
+pub type ChooseReplicas = fn(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError>;
 
 /// A protocol on a node.
-pub struct Row {
+pub struct Protocol {
     /// Opens a database.
     pub open: Open,
-    /// Places a new one.
-    pub place: Place,
+    /// Chooses the nodes of a new one.
+    pub choose_replicas: ChooseReplicas,
 }
 
-/// The row of a protocol.
-pub fn of(recipe: Recipe) -> Row {
+/// How a protocol opens databases.
+pub fn of(recipe: Recipe) -> Protocol {
     match recipe {
-        Recipe::Spanner => Row { open: spanner::open, place: spanner::place },
-        Recipe::Tapir(_) => Row { open: tapir::open, place: tapir::place },
-        Recipe::QwStore => Row { open: qwstore::open, place: qwstore::place },
+        Recipe::Spanner => Protocol { open: spanner::open, choose_replicas: spanner::choose_replicas },
+        Recipe::Tapir(_) => Protocol { open: tapir::open, choose_replicas: tapir::choose_replicas },
+        Recipe::QwStore => Protocol { open: qwstore::open, choose_replicas: qwstore::choose_replicas },
     }
 }
 

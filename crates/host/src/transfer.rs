@@ -54,6 +54,7 @@ enum Work {
 }
 
 /// This node's member of a shard's group, from which whole copies go, or to which they come.
+// `Any`, so that a test can reach the member's machine.
 pub trait Copied: Any + Send + Sync {
     /// What it has.
     fn space(&self) -> Arc<Space>;

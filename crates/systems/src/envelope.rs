@@ -5,7 +5,8 @@
 //!   record:  format:u8  kind:u8  record                    (the log itself keeps whose it is)
 //! ```
 //!
-//! The kind names who speaks; a reader who does not know the format or the kind says so and drops it.
+//! The kind names the sender's protocol or service. A reader that does not know the format, or that expects another
+//! kind, says so and drops it; a frame for a database that is not open here is dropped without a word.
 
 use meridian_machine::Address;
 use minicbor::{Decode, Encode};
@@ -66,7 +67,8 @@ impl<'b> Frame<'b> {
     /// Reads the message, which is of this kind.
     pub fn message<M: Decode<'b, ()>>(&self, kind: Kind) -> Result<M, String> {
         if self.kind != kind as u8 {
-            return Err(format!("kind {} is not known here", self.kind));
+            let wanted = kind as u8;
+            return Err(format!("a frame of kind {} is for a database whose frames are of kind {wanted}", self.kind));
         }
         minicbor::decode(self.message).map_err(|error| format!("a message cannot be read: {error}"))
     }
@@ -125,6 +127,11 @@ mod tests {
         assert_eq!(read_frame::<String>(Kind::Spanner, &frame), Ok((from, to, "hello".to_string())));
         assert_eq!(read::<u64>(Kind::Tapir, &write(Kind::Tapir, &77u64)), Ok(77));
         assert!(read_frame::<String>(Kind::Tapir, &frame).is_err() && !is(Kind::Tapir, &frame));
+        let unknown = [&[FORMAT, 9], &frame[2..]].concat();
+        let opened = Frame::open(&unknown).expect("addresses are read whatever the kind");
+        assert_eq!((opened.from, opened.to), (from, to));
+        let why = opened.message::<String>(Kind::Spanner).unwrap_err();
+        assert_eq!(why, "a frame of kind 9 is for a database whose frames are of kind 1");
         for cut in 0..frame.len() {
             assert!(read_frame::<String>(Kind::Spanner, &frame[..cut]).is_err());
         }

@@ -22,14 +22,15 @@ struct Handle {
 pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let desk = Desk::of(row, context, QwStore);
     let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
-    let records = context.read(Kind::QwStore, &context.records.take(key))?;
+    let records = context.read(Kind::QwStore, &context.records.of(key))?;
     let replica = begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
+    context.records.take(key); // Not before: after an error it is opened again.
     replica.into_iter().for_each(|replica| desk.add(replica));
     Ok(Arc::new(Handle { gateway: Arc::new(Gateway::new(desk)) }))
 }
 
 /// Replicas decide nothing together: any number of them will do.
-pub fn place(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+pub fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     those_or_all(asked, all)
 }
 

@@ -10,7 +10,7 @@ mod handle;
 mod home;
 mod site;
 
-pub use handle::{open, place};
+pub use handle::{choose_replicas, open};
 pub use home::{ReplicaHome, ReplicaShard, begin};
 
 use crate::desk::{self, Leaderless};

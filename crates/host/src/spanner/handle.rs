@@ -43,7 +43,7 @@ pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn Dat
 }
 
 /// A new database begins on all nodes.
-pub fn place(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+pub fn choose_replicas(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     if asked.is_empty() {
         return Ok(asked);
     }

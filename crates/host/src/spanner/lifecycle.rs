@@ -40,7 +40,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Of a database of which no member has begun here.
+    /// Makes the lifecycle of a database of which no member has begun here.
     pub fn new(row: &DatabaseRow, context: &Arc<NodeContext>) -> Arc<Lifecycle> {
         let lifecycle = Arc::new_cyclic(|this: &Weak<Lifecycle>| Lifecycle {
             context: Arc::clone(context),
@@ -89,8 +89,8 @@ impl Lifecycle {
         begun.is_ok()
     }
 
-    /// A leader speaks to a member that is not here: this node is one, since an entry.
-    pub fn invited(&self, shard: ShardId, stay: Stay) {
+    /// Queues that this node becomes a member, since an entry: a leader has spoken to a member that is not here.
+    pub fn queue_invite(&self, shard: ShardId, stay: Stay) {
         let this = self.this.clone();
         self.context.run_in_background(move || {
             let invited = this.upgrade().map_or(Ok(()), |this| this.invite(shard, stay));
@@ -100,8 +100,8 @@ impl Lifecycle {
         });
     }
 
-    /// This node is no member of a shard any more, since an entry.
-    pub fn removed(&self, shard: ShardId, since: Index) {
+    /// Queues that this node is no member of a shard any more, since an entry.
+    pub fn queue_leave(&self, shard: ShardId, since: Index) {
         let this = self.this.clone();
         self.context.run_in_background(move || this.upgrade().iter().for_each(|this| this.leave(shard, since)));
     }
@@ -193,7 +193,7 @@ impl Lifecycle {
         children.try_for_each(|(child, bounds)| self.bear_child(shard, (ShardId(child), bounds), false))
     }
 
-    /// The same for one that was split off from a shard of which this node has a member.
+    /// Begins the member of a shard that was split off from one of which this node has a member.
     fn bear_child(&self, parent: ShardId, (child, bounds): (ShardId, KeyRange), eager: bool) -> Result<(), OpenError> {
         self.sessions.learn_route(&bounds.start, bounds.start.clone(), child);
         // A node that leaves the parent is told of what it leaves.
@@ -203,7 +203,7 @@ impl Lifecycle {
         self.bear((child, bounds), origin, eager, None)
     }
 
-    /// The same for those that were split off before this node was removed from a shard.
+    /// Begins the members of shards that were split off before this node was removed from their parent.
     fn bear_left(&self, left: Vec<Left>) -> Result<(), OpenError> {
         left.into_iter().try_for_each(|Left { child, bounds, birth }| {
             let damaged = |Damaged(what)| StoreError::Damaged { file: "the store".to_owned(), what };

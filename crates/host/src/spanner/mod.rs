@@ -18,5 +18,5 @@ mod sessions;
 mod site;
 pub mod slot;
 
-pub use handle::{open, place};
+pub use handle::{choose_replicas, open};
 pub use member::{MemberShard, Patience};

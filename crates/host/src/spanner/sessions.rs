@@ -163,13 +163,13 @@ impl Sessions {
     /// A leader speaks to a member that is not here.
     pub fn invite(&self, shard: ShardId, stay: Stay) {
         if self.invitations.lock().heeds(shard, stay.since) {
-            self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.invited(shard, stay));
+            self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.queue_invite(shard, stay));
         }
     }
 
     /// This node is no member of a shard any more, since an entry.
     pub fn removed(&self, shard: ShardId, since: Index) {
-        self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.removed(shard, since));
+        self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.queue_leave(shard, since));
     }
 
     /// A shard has no member here any more.

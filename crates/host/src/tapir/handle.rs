@@ -35,9 +35,8 @@ struct Handle {
 
 /// Brings to life this node's replica of a database, if it has one.
 pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
-    let guarantee = match Recipe::named(&row.protocol) {
-        Some(Recipe::Tapir(guarantee)) => guarantee,
-        _ => Guarantee::StrictlySerializable,
+    let Some(Recipe::Tapir(guarantee)) = Recipe::named(&row.protocol) else {
+        unreachable!("invariant: the row is of this protocol");
     };
     let desk = Desk::of(row, context, Tapir::default());
     let gateway = Arc::new(Gateway::new(desk, guarantee));
@@ -48,7 +47,7 @@ pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn Dat
 }
 
 /// A new database has an odd number of replicas.
-pub fn place(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+pub fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     odd(those_or_all(asked, all)?)
 }
 
@@ -135,7 +134,7 @@ impl Handle {
             return Err(DatabaseError::Replicas(why.into()));
         }
         let (desk, all) = (self.desk(), self.context.members.clone());
-        let replicas = place(members.voters, &all)?;
+        let replicas = choose_replicas(members.voters, &all)?;
         let unavailable = |why: String| DatabaseError::Failed(Failure::Unavailable(why));
         let catalog = self.context.catalog.upgrade();
         let catalog = catalog.ok_or_else(|| unavailable("this node is shutting down".into()))?;

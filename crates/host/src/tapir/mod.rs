@@ -23,7 +23,7 @@ mod home;
 mod site;
 mod tending;
 
-pub use handle::{open, place};
+pub use handle::{choose_replicas, open};
 pub use home::{Place, ReplicaHome, ReplicaShard, begin};
 pub use meridian_systems::tapir::{Kept, Replica};
 
