@@ -224,6 +224,16 @@ impl Directory {
         Ok(())
     }
 
+    /// Waits until every row is applied that was installed before this. A row that is older than one that
+    /// [`look`](Self::look) has found may be among them, and the newer one behind it. False if it takes too long.
+    pub fn catch_up(&self, at_most: Duration) -> bool {
+        let (done, heard) = mpsc::channel();
+        self.context.run_in_background(move || {
+            let _ = done.send(()); // The wait may have been given up.
+        });
+        heard.recv_timeout(at_most).is_ok()
+    }
+
     /// A database by its number.
     pub fn handle(&self, id: DatabaseId) -> Option<Arc<dyn DatabaseHandle>> {
         self.handles.read().get(&id).cloned()

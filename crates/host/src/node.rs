@@ -388,6 +388,9 @@ impl Node {
         wait()?;
         futures::executor::block_on(self.directory.look())
             .map_err(|failure| OpenError::Options(failure.to_string()))?;
+        if !self.directory.catch_up(BEGIN_PATIENCE) {
+            return Err(late());
+        }
         wait()
     }
 
