@@ -73,7 +73,7 @@ const RARE: [Rule; 1] = [Rule::LetGoForgotten];
 
 #[test]
 fn broken_rules_of_taking_over_are_noticed() {
-    let most = from_environment("DEFECT_SEEDS", 60);
+    let most = from_environment("DEFECT_SEEDS", 120);
     let mut missed = Vec::new();
     for rule in Rule::OF_TAKING_OVER.into_iter().filter(|rule| !RARE.contains(rule)) {
         let noticed = |seed: &u64| {
