@@ -112,7 +112,7 @@ pub trait DatabaseHandle: Send + Sync {
     fn protocol(&self) -> &'static str;
     /// Brings back what this node has of the database's shards, as far as opening it has not: called once, when frames
     /// and sessions reach the handle, and not again in this life of the node, even after an error: members that have
-    /// begun go on. For `system`, `watch` is told of every write to it.
+    /// begun go on. For `system`, `watch` is called with every write to it.
     fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _ = watch;
         Ok(())
@@ -167,7 +167,7 @@ pub trait DatabaseHandle: Send + Sync {
     }
 }
 
-/// Makes a database's row anew from what it is.
+/// Returns the new row of a database, given its present one.
 pub type Change = Box<dyn Fn(&DatabaseRow) -> Result<DatabaseRow, DatabaseError> + Send + Sync>;
 
 /// The catalog of databases, as a database uses it.

@@ -55,7 +55,7 @@ pub enum Rule {
     FencedServes,
     /// Leadership is given away before sessions of this node hear that they may no longer read by themselves.
     SlotWithdrawnLate,
-    /// A session is told that its transaction is wounded although that commits, and asks to commit again.
+    /// A session asks to commit again when an older transaction wants a lock of the one that is committing.
     WoundsCommits,
     /// Who only read commits without a look at the lease.
     LeaseUncheckedAtCommit,
@@ -216,8 +216,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes`, `SlotWithdrawnLate` and `WoundsCommits` are not
-    /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). `LogContradictsStore` a transcript of the group holds, `ReadsNewcomer` a situation
+    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes` and `SlotWithdrawnLate` are not
+    /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold `WoundsCommits` (`sim/tests/spanner.rs`). `LogContradictsStore` a transcript of the group holds, `ReadsNewcomer` a situation
     /// that is played (`sim/tests/spanner.rs`).
     pub const ALL: [Rule; 46] = [
         Rule::CommitWait,
@@ -290,7 +290,7 @@ impl Rule {
         [Rule::EarlierStayKept, Rule::LetGoForgotten, Rule::ServesUncopied, Rule::CopyMovesOn, Rule::NotedBeforeBegun];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `ClocksUncapped`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
-    /// `systems/tests/schedules.rs`), `ViewsMixed` the session's half of one (`systems/src/tapir/client.rs`), `TurnsNotTaken` two worlds over continents (`sim/tests/tapir.rs`).
+    /// `systems/tests/schedules.rs`), `ViewsMixed` the session's half of one (`systems/src/tapir/client.rs`), `TurnsNotTaken` a world over continents (`sim/tests/tapir.rs`).
     pub const OF_PROPOSALS: [Rule; 15] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,

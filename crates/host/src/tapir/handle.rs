@@ -1,5 +1,5 @@
-//! A database of the tapir protocol, as the node reaches it: its replica begins, ends and hears of others as the
-//! database's row says.
+//! A database of the tapir protocol, as the node reaches it. The database's row decides when this node's replica begins
+//! and ends, and which other nodes have one.
 
 use super::{Desk, Gateway, Kept, Place, Replica, Tapir, begin};
 use crate::context::NodeContext;
@@ -23,8 +23,7 @@ use meridian_txn::{Database, Failure, Future};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Replicas that take over have everything within this time, in nanoseconds, or the session that waits for that is told
-/// that they have not.
+/// How long a session waits for replicas to take over before it gets an error, in nanoseconds.
 const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
 
 struct Handle {
