@@ -256,6 +256,42 @@ fn a_view_that_is_bypassed_has_served_a_snapshot_without_what_commits_below_it()
     assert_eq!((group.vote(0, 1), group.vote(2, 1)), (Some(Vote::Ok), Some(Vote::Ok)));
 }
 
+/// n2 serves a snapshot and says so to a view that begins there alone, and is bypassed. In the next one it serves another
+/// snapshot that the lost fact would have covered, as n1 does; then n1 is away, and n3 has said yes below it.
+fn what_was_said_of_snapshots_in_a_view_that_was_bypassed_is_said_again() {
+    let look = |number, nanos| {
+        let (id, at, range) = (id(number), at(nanos), KeyRange::all());
+        Message::Look { id, at, range, reverse: false, limit_rows: 1, epoch: 0 }
+    };
+    let mut group = Group::of(3);
+    group.tells(1, look(2, 20));
+    group.heard[0] = false;
+    group.step(1, |replica, out| replica.change_view(now(), out));
+    group.heard[2] = false;
+    group.fires(1, Timer::Operations(Waits::Gather));
+    group.heard = vec![true, false, true];
+    group.fires(2, Timer::Operations(Waits::View));
+    group.fires(2, Timer::Operations(Waits::Gather));
+    group.heard = vec![true; 3];
+    group.fires(1, Timer::Operations(Waits::Repeat));
+    (0..3).for_each(|at| assert_eq!(group.replicas[at].0.operations().began(), View::of(2)));
+    [0, 1].into_iter().for_each(|at| group.tells(at, look(3, 30)));
+    group.proposes(2, 1, &writes(1, 10, "k"));
+    group.heard = vec![false, true, true];
+    group.begins_another_view(2);
+    assert!(matches!(group.vote(2, 1), Some(Vote::Retry(_))), "{:?}", group.vote(2, 1));
+}
+
+#[test]
+fn what_a_replica_has_said_of_snapshots_is_in_the_record_of_each_view_that_serves_some() {
+    what_was_said_of_snapshots_in_a_view_that_was_bypassed_is_said_again();
+    let planted = std::thread::spawn(|| {
+        plant(Some(Rule::CeilingOfAnotherView), true);
+        what_was_said_of_snapshots_in_a_view_that_was_bypassed_is_said_again();
+    });
+    assert!(planted.join().is_err(), "it is noticed");
+}
+
 impl Group {
     /// Nobody has committed, at one replica, where another one has settled without that.
     fn is_settled_what_is_settled(&self, number: u64, at: Timestamp) -> bool {

@@ -56,6 +56,9 @@ pub struct Replica<A: Application> {
     pub(super) stored: View,
     /// The same as it is written down, and how far the host's store goes; it counts once that is on disk.
     noted: (View, u64),
+    /// The newest view that began here with a whole record: what an earlier view had, another branch of views may have
+    /// lacked, and what this host has for good was said of that branch.
+    pub(super) whole_since: View,
     /// As the leader of a view that is to begin: who has said all, and what has come of others' records.
     pub(super) gathered: Gathered<A>,
     pub(super) arriving: BTreeMap<NodeId, Arriving<A>>,
@@ -108,6 +111,7 @@ impl<A: Application> Replica<A> {
             began: View::default(),
             stored: View::default(),
             noted: (View::default(), 0),
+            whole_since: View::default(),
             gathered: Gathered::<A>::new(),
             arriving: BTreeMap::new(),
             beginning: None,
@@ -154,8 +158,17 @@ impl<A: Application> Replica<A> {
                     changes.insert(id, entry);
                 }
                 self.ledger.begin(upon, changes);
+                if upon.is_none() {
+                    self.begins_whole(view);
+                }
             }
         }
+    }
+
+    /// A view begins here with a whole record. What the host has for good is said anew.
+    pub(super) fn begins_whole(&mut self, view: View) {
+        self.whole_since = view;
+        (self.stored, self.noted.0) = (View::default(), View::default());
     }
 
     /// What it had answered and nobody has decided: that stands, whatever it would answer now.
@@ -190,14 +203,14 @@ impl<A: Application> Replica<A> {
         }
         all.extend(self.is_between_views().then_some(Kept::Left { view: self.view }));
         let (view, position) = self.noted;
-        all.extend((view > View::default()).then_some(Kept::Stored { view, position }));
+        all.extend((position > 0 || view > View::default()).then_some(Kept::Stored { view, position }));
         Some(all)
     }
 
     /// Its host has for good what this view began with: whatever was to be done for that outlives a restart without the record. Only such entries are forgotten.
     pub fn stored(&mut self, view: View, position: u64, out: &mut Outbox<Self>) {
         let view = view.min(self.began);
-        if view > self.noted.0 {
+        if view > self.noted.0 && view >= self.whole_since {
             self.noted = (view, position);
             self.keep(Kept::Stored { view, position }, out);
             self.then(Then::Stored(view), out);
@@ -416,6 +429,7 @@ impl<A: Application> Replica<A> {
                 }
                 Then::Left(view) => self.on_left(view, out),
                 Then::Began(view) => self.on_began(view, out),
+                Then::Stored(view) if view < self.whole_since => {}
                 Then::Stored(view) => self.stored = self.stored.max(view),
             }
         }

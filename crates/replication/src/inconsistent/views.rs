@@ -363,6 +363,9 @@ impl<A: Application> Replica<A> {
     /// Takes up what a view began with.
     fn take_up(&mut self, now: Reading, view: View, upon: Option<View>, changes: ChangesOf<A>, out: &mut Outbox<Self>) {
         let before = self.ledger.begin(upon, changes);
+        if upon.is_none() {
+            self.begins_whole(view);
+        }
         let mut effects = Vec::new();
         self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));

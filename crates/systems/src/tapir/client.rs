@@ -56,11 +56,12 @@ pub async fn invoke<W: Wire<Message = Message>>(
     let mut repetition = 0;
     while !wire.is_closed() && wire.boot_ns() < until {
         let known = wire.members(shard);
-        if known != members {
+        // Within an epoch the replicas are the same, and so is what was decided from their answers: a client decides once.
+        if known.epoch != members.epoch || broken(Rule::DecidesTwice) && known != members {
             sometimes!("others take over while an operation is under way");
-            members = known;
-            (heard, tells) = (Invocation::new(members.epoch, members.enough()?), None);
+            (heard, tells) = (Invocation::new(known.epoch, known.enough()?), None);
         }
+        members = known;
         let (enough, replicas) = (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
         let began_ns = wire.boot_ns();
         let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
@@ -366,7 +367,12 @@ mod tests {
     use meridian_machine::planted::plant;
     use meridian_mvcc::Write;
     use meridian_replication::inconsistent::Members;
+    use meridian_replication::inconsistent::State;
+    use meridian_txn::TransactionId;
+    use meridian_txn::tapir::{Footprint, Proposal};
+    use std::collections::BTreeSet;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     fn at(nanos: u64) -> Timestamp {
         Timestamp { nanos, ..Timestamp::ZERO }
@@ -454,6 +460,84 @@ mod tests {
             _ => None,
         };
         reads(&Replicas::that(answers, None))
+    }
+
+    /// Replicas of which n1 wants another timestamp and the others say yes. What the client decides is lost on its way;
+    /// then the change of replicas ends, so that there are no former ones any more, and n1 is not reached.
+    #[derive(Default)]
+    struct Ending {
+        told: Mutex<BTreeSet<Vote>>,
+        asked: AtomicUsize,
+    }
+
+    impl Wire for Ending {
+        type Message = Message;
+
+        fn boot_ns(&self) -> u64 {
+            self.asked.load(Ordering::Relaxed) as u64 * PAUSE_NS
+        }
+
+        fn here(&self) -> (NodeId, Incarnation) {
+            (NodeId(4), Incarnation(1))
+        }
+
+        fn new_number(&self) -> u64 {
+            1
+        }
+
+        fn replicas(&self, _: ShardId) -> Vec<NodeId> {
+            [1, 2, 3].map(NodeId).to_vec()
+        }
+
+        fn members(&self, shard: ShardId) -> Members {
+            let first = Members::first([1, 2, 4].map(NodeId).into());
+            let then = first.then(self.replicas(shard).into_iter().collect());
+            let former = if self.told.lock().expect("one thread").is_empty() { then.former } else { BTreeSet::new() };
+            Members { former, ..then }
+        }
+
+        async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, _: u64) -> Option<Message> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let mut told = self.told.lock().expect("one thread");
+            let vote = match (message, to.1.0) {
+                (Message::Operation(Said::Finalize { result: Some(Answer::Vote(vote)), .. }), _) => {
+                    told.insert(vote);
+                    return None;
+                }
+                (_, 1) if told.is_empty() => Vote::Retry(at(90)),
+                (_, 2) => Vote::Ok,
+                (_, 3) if !told.is_empty() => Vote::Ok,
+                _ => return None,
+            };
+            let (view, state) = (View { epoch: 1, number: 5 }, State::Tentative(Some(Answer::Vote(vote))));
+            Some(Message::Operation(Said::Reply { id, view, state }))
+        }
+
+        fn tell(&self, _: (ShardId, NodeId), _: Message) {}
+
+        async fn pause(&self, _: u64) {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn decided_while_a_change_ends() -> BTreeSet<Vote> {
+        let (transaction, wire) = (TransactionId { node: 4, incarnation: 1, number: 1 }, Ending::default());
+        let footprint = Footprint { reads: Vec::new(), writes: Vec::new(), participants: vec![ShardId(0)] };
+        let proposal = Proposal { transaction, attempt: 0, at: at(10), footprint: Arc::new(footprint) };
+        let question = Question::Prepare(proposal);
+        let invoked = invoke(&wire, ShardId(0), &question, 50 * PAUSE_NS);
+        assert!(invoked.now_or_never().flatten().is_none(), "nothing is confirmed");
+        wire.told.into_inner().expect("one thread")
+    }
+
+    #[test]
+    fn a_client_decides_once_also_while_a_change_of_replicas_ends() {
+        assert_eq!(decided_while_a_change_ends(), [Vote::Retry(at(90))].into());
+        let planted = std::thread::spawn(|| {
+            plant(Some(Rule::DecidesTwice), true);
+            decided_while_a_change_ends()
+        });
+        assert_eq!(planted.join().expect("it decides").len(), 2, "it is noticed");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::{Kept, Message, Page, Shard};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{
-    Address, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position, Reading, sometimes,
+    Address, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position, Reading, always, sometimes,
 };
 use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::{self, Application, Config, Members, Message as Said, Op, OpId};
@@ -204,6 +204,7 @@ impl Replica {
         out: &mut Outbox<Self>,
     ) -> Option<Self> {
         let (me, durable) = ((config.me, life), out.persisted());
+        let facts = u64::from(config.members.epoch) << 32;
         let lacks = takes_over && Kept::goes_to(&kept).is_none();
         let own = local::schemas(config.shard.0);
         let began_at = Copying::began_at(&kept, config.members.epoch);
@@ -217,7 +218,8 @@ impl Replica {
         let mut replica = Replica {
             operations,
             me,
-            facts: 0,
+            // A node that has a replica again in the same life has said facts before.
+            facts,
             ceiling: Timestamp::ZERO,
             forgetting: Forgetting::default(),
             looks: false,
@@ -309,6 +311,9 @@ impl Replica {
         out.lend(|out| step(&mut self.operations, out), embed);
         let view = self.operations.began();
         if view > before {
+            if !broken(Rule::CeilingOfAnotherView) {
+                self.ceiling = Timestamp::ZERO; // The fact that said so may be in no record of this view.
+            }
             out.act(Effect::Began { view, settled: self.settled() });
             self.copy(now, out);
         }
@@ -358,6 +363,7 @@ impl Replica {
     fn note(&mut self, now: Reading, fact: Fact, out: &mut Outbox<Self>) {
         self.facts += 1;
         let id = own_id(self.me, self.facts);
+        always!(self.operations.record().get(&id).is_none(), "a fact of its own has a number of its own");
         let (myself, said) = (self.operations.address(self.me.0), Said::Tell { id, op: fact });
         self.operate(now, out, |operations, out| operations.on_message(now, myself, said, out));
     }

@@ -156,6 +156,9 @@ impl Application for Shard {
         let over =
             |entry: &Told| if let Op::Inconsistent(Fact::Over(past)) = &entry.op { Some(past.closed) } else { None };
         let latest = record.iter().filter_map(|(id, entry)| Some((over(entry)?, *id))).max().map(|(_, id)| id);
+        let is_served =
+            |entry: &Told| if let Op::Inconsistent(Fact::Served(through)) = &entry.op { Some(*through) } else { None };
+        let served = record.values().filter_map(is_served).max().unwrap_or_default();
         let (mut changes, mut names) = (ChangesOf::<Shard>::new(), BTreeSet::new());
         for (id, entry) in record {
             let with = |fact: Fact| Some(Entry { op: Op::Inconsistent(fact), ..entry.clone() });
@@ -171,7 +174,8 @@ impl Application for Shard {
                 Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
                 Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
                 Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
-                Op::Inconsistent(Fact::Served(through)) => *through < self.participant.served_through(),
+                // The largest in the record stays: what this replica remembers besides may be of a view that was bypassed.
+                Op::Inconsistent(Fact::Served(through)) => *through < self.participant.served_through().min(served),
                 Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => proposal.at <= settled,
             };
             if !is_over || !had(entry, stored) {
