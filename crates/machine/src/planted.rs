@@ -137,8 +137,6 @@ pub enum Rule {
     EpochUnchecked,
     /// A client decides anew on an operation when a change of replicas ends.
     DecidesTwice,
-    /// A replica trusts in a view what it has said of served snapshots in an earlier one.
-    CeilingOfAnotherView,
     /// Answers to a snapshot count together whichever view each replica was in.
     ViewsMixed,
     /// Who takes over begins with what one of the former replicas has.
@@ -294,7 +292,7 @@ impl Rule {
         [Rule::EarlierStayKept, Rule::LetGoForgotten, Rule::ServesUncopied, Rule::CopyMovesOn, Rule::NotedBeforeBegun];
 
     /// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `EndedPrepares`, `ClosedSaysYes`, `ClocksUncapped`, `SettlesUnclosed` and `OldDecisionsCount` schedules hold (`txn/tests/tapir.rs`,
-    /// `systems/tests/schedules.rs`), `CeilingOfAnotherView` too, `ViewsMixed` and `DecidesTwice` the session's half of one (`systems/src/tapir/client.rs`), `TurnsNotTaken` a world over continents (`sim/tests/tapir.rs`).
+    /// `systems/tests/schedules.rs`), `ViewsMixed` and `DecidesTwice` the session's half of one (`systems/src/tapir/client.rs`), `TurnsNotTaken` a world over continents (`sim/tests/tapir.rs`).
     pub const OF_PROPOSALS: [Rule; 15] = [
         Rule::PreparedUnchecked,
         Rule::CommittedReadsFree,

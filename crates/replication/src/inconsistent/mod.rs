@@ -117,4 +117,8 @@ pub trait Application: Sized {
     /// same or an older one, and so have their hosts, for good. What of such entries is not needed any more leaves the record, or becomes smaller: nobody asks for it again, or
     /// is refused. What is to be changed is returned: none, or what stands there from now on. It is the record that decides: [`sync`](Self::sync) with what is left follows, as everywhere.
     fn forget(&self, record: &RecordOf<Self>, last: View, stored: View) -> ChangesOf<Self>;
+
+    /// This was told in views that may have been bypassed, and is not in the record with which another one begins. What
+    /// the group has to hear of all the same is returned; not what it has forgotten.
+    fn lacking(record: &RecordOf<Self>, told: Vec<(OpId, Self::Inconsistent)>) -> Vec<(OpId, Self::Inconsistent)>;
 }

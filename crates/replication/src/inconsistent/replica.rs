@@ -244,6 +244,11 @@ impl<A: Application> Replica<A> {
         self.config.gather_ns.max(self.round_trip_ns)
     }
 
+    /// The newest view that began here with a whole record; it need not descend from those before.
+    pub fn whole_since(&self) -> View {
+        self.whole_since
+    }
+
     /// What its operations mean here.
     pub fn application(&self) -> &A {
         &self.application

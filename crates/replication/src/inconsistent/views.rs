@@ -362,6 +362,8 @@ impl<A: Application> Replica<A> {
 
     /// Takes up what a view began with.
     fn take_up(&mut self, now: Reading, view: View, upon: Option<View>, changes: ChangesOf<A>, out: &mut Outbox<Self>) {
+        // A view that has begun here may have been bypassed: then what the group knows of it this replica alone tells.
+        let earlier = if upon.is_none() { told::<A>(self.ledger.began()) } else { Vec::new() };
         let before = self.ledger.begin(upon, changes);
         if upon.is_none() {
             self.begins_whole(view);
@@ -370,6 +372,12 @@ impl<A: Application> Replica<A> {
         self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
         self.keep_began(view, before, out);
+        let earlier = earlier.into_iter().filter(|(id, _)| self.ledger.get(id).is_none()).collect();
+        for (id, op) in A::lacking(self.ledger.began(), earlier) {
+            sometimes!("a view begins without what one that was bypassed began with");
+            self.ledger.add(id, Op::Inconsistent(op.clone()), State::Finalized(None));
+            self.keep(Kept::Told { id, op }, out);
+        }
     }
 
     /// Writes down what a view began with, where this came `before`.
@@ -409,6 +417,15 @@ impl<A: Application> Replica<A> {
             _ => self.untold.iter().for_each(|node| self.tell_view(*node, out)),
         }
     }
+}
+
+/// What was told, of all that a view began with.
+fn told<A: Application>(began: &RecordOf<A>) -> Vec<(OpId, A::Inconsistent)> {
+    let told = began.iter().filter_map(|(id, entry)| match &entry.op {
+        Op::Inconsistent(op) => Some((*id, op.clone())),
+        Op::Consensus(_) => None,
+    });
+    told.collect()
 }
 
 /// What records of the same view say together.

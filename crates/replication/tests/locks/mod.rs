@@ -94,6 +94,10 @@ impl Application for Locks {
         1
     }
 
+    fn lacking(_: &RecordOf<Locks>, told: Vec<(OpId, Unlock)>) -> Vec<(OpId, Unlock)> {
+        told
+    }
+
     fn forget(&self, record: &RecordOf<Locks>, _: View, stored: View) -> ChangesOf<Locks> {
         let over = |id: &OpId| id.number < self.ended_below && !self.held.values().any(|holder| holder == id);
         let forgotten = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {

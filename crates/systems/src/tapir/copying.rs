@@ -51,27 +51,24 @@ impl Copying {
         Copying { rest: all.clone(), all, at, asked: None, turn: 0 }
     }
 
-    /// As of when an earlier life began to copy, by what it kept: what was settled when the first view of the epoch began. Later views settle more, of which a former replica
-    /// does not hear; nothing above is forgotten until the copy is in the store for good.
+    /// As of when an earlier life copied, by what it kept: what was settled when the first view of the epoch began, or
+    /// one that came with its whole record. Later views settle more, of which a former replica does not hear; nothing
+    /// above is forgotten until the copy is in the store for good.
     pub fn began_at(kept: &[Kept], epoch: u32) -> Option<Timestamp> {
-        let mut settled = Timestamp::ZERO;
+        let (mut settled, mut at) = (Timestamp::ZERO, None);
         for kept in kept {
-            let Kept::Began { view, changes, .. } = kept else { continue };
+            let Kept::Began { view, changes, upon, .. } = kept else { continue };
             let facts = changes.values().flatten().filter_map(|entry| match &entry.op {
                 Op::Inconsistent(Fact::Over(past)) => Some(past.settled),
                 _ => None,
             });
             settled = facts.fold(settled, Timestamp::max);
-            if view.epoch == epoch && !broken(Rule::CopyMovesOn) {
-                return Some(settled);
+            let moves = at.is_none() || upon.is_none() || broken(Rule::CopyMovesOn);
+            if view.epoch == epoch && moves {
+                at = Some(settled);
             }
         }
-        None
-    }
-
-    /// As of when; nothing, before a view has begun.
-    pub fn at(&self) -> Option<Timestamp> {
-        self.at
+        at
     }
 
     /// Whether nothing is wanted any more.
@@ -79,12 +76,19 @@ impl Copying {
         self.rest.is_empty()
     }
 
-    /// A view has begun, with a record that has everything above. Whether there is nothing to copy.
-    pub fn begin(&mut self, settled: Timestamp) -> bool {
-        if *self.at.get_or_insert(settled) == Timestamp::ZERO {
-            self.rest.clear();
+    /// A view has begun, with a record that has everything above what is settled. If that came whole, the view need not
+    /// descend from the one with which the copy began, whose record may have had more: the copy begins anew.
+    pub fn begin(&mut self, settled: Timestamp, whole: bool) {
+        if self.at.is_none() || whole && self.at < Some(settled) {
+            (self.at, self.rest, self.asked) = (Some(settled), self.all.clone(), None);
         }
-        self.is_done()
+    }
+
+    /// Whether nothing stood there, so that nothing is wanted.
+    pub fn is_of_nothing(&mut self) -> bool {
+        let nothing = self.at == Some(Timestamp::ZERO);
+        self.rest.retain(|_| !nothing);
+        nothing
     }
 
     /// Asks one of the others, another one each time.
@@ -109,5 +113,44 @@ impl Copying {
         if self.asked.take_if(|asked| *asked == id).is_some() && self.at < Some(oldest) {
             (self.at, self.rest) = (Some(oldest), self.all.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_replication::inconsistent::{ChangesOf, Entry, State, View};
+    use meridian_txn::tapir::Past;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp { nanos, ..Timestamp::ZERO }
+    }
+
+    fn began(number: u64, upon: Option<u64>, settled: u64) -> Kept {
+        let of = |number| View { epoch: 1, number };
+        let op = Op::Inconsistent(Fact::Over(Past { closed: at(settled), settled: at(settled) }));
+        let entry = Entry { op, state: State::Finalized(None), merged: Some(of(number)) };
+        let id = OpId { node: 1, incarnation: 1, number: 1 };
+        let changes = ChangesOf::<super::super::Shard>::from([(id, Some(entry))]);
+        Kept::Began { view: of(number), upon: upon.map(of), changes, decided: Vec::new() }
+    }
+
+    #[test]
+    fn a_copy_is_as_of_the_first_view_or_one_that_came_whole() {
+        let (first, second) = (began(0, None, 10), began(1, Some(0), 20));
+        assert_eq!(Copying::began_at(&[], 1), None);
+        assert_eq!(Copying::began_at(&[first.clone(), second.clone()], 1), Some(at(10)));
+        assert_eq!(Copying::began_at(&[first, second, began(3, None, 30)], 1), Some(at(30)));
+        let all = vec![KeyRange::all()];
+        let mut copying = Copying::of(all.clone(), None);
+        let id = OpId { node: 2, incarnation: 1, number: 1 };
+        copying.begin(at(10), true);
+        assert!(copying.ask(id, &[NodeId(1)]).is_some());
+        copying.begin(at(20), false);
+        assert_eq!(copying.at, Some(at(10)));
+        copying.begin(at(30), true);
+        assert_eq!((copying.at, &copying.rest), (Some(at(30)), &all));
+        // A page of the earlier copy is not one of this.
+        assert!(copying.take(id, Page { versions: Vec::new(), rest: None }).is_none());
     }
 }

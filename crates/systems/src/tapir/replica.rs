@@ -311,9 +311,6 @@ impl Replica {
         out.lend(|out| step(&mut self.operations, out), embed);
         let view = self.operations.began();
         if view > before {
-            if !broken(Rule::CeilingOfAnotherView) {
-                self.ceiling = Timestamp::ZERO; // The fact that said so may be in no record of this view.
-            }
             out.act(Effect::Began { view, settled: self.settled() });
             self.copy(now, out);
         }
@@ -322,10 +319,14 @@ impl Replica {
     /// A view has begun, or nobody has answered: asks for what is to be copied.
     fn copy(&mut self, now: Reading, out: &mut Outbox<Self>) {
         let (settled, members) = (self.settled(), self.operations.members());
-        let began = self.operations.began().epoch == members.epoch;
-        let Some(copying) = self.copying.as_mut().filter(|copying| began && !copying.is_done()) else { return };
-        if copying.begin(settled) {
-            return out.act(Effect::Copied(copying.at().unwrap_or(settled)));
+        let (began, whole) = (self.operations.began(), self.operations.whole_since());
+        let Some(copying) = self.copying.as_mut().filter(|_| began.epoch == members.epoch) else { return };
+        copying.begin(settled, whole == began);
+        if copying.is_done() {
+            return;
+        }
+        if copying.is_of_nothing() {
+            return out.act(Effect::Copied(Timestamp::ZERO));
         }
         self.facts += 1;
         let id = own_id(self.me, self.facts);

@@ -151,6 +151,23 @@ impl Application for Shard {
         ENTRY_BYTES + of_op + of_result
     }
 
+    fn lacking(record: &RecordOf<Shard>, told: Vec<(OpId, Fact)>) -> Vec<(OpId, Fact)> {
+        let (mut settled, mut served) = (Timestamp::ZERO, Timestamp::ZERO);
+        for entry in record.values() {
+            match &entry.op {
+                Op::Inconsistent(Fact::Over(past)) => settled = settled.max(past.settled),
+                Op::Inconsistent(Fact::Served(through)) => served = served.max(*through),
+                _ => {}
+            }
+        }
+        let lacks = |fact: &Fact| match fact {
+            Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }) => *at > settled,
+            Fact::Served(through) => *through > served,
+            Fact::Over(_) => false, // Where nothing is closed proposals may be said yes to.
+        };
+        told.into_iter().filter(|(_, fact)| lacks(fact)).collect()
+    }
+
     fn forget(&self, record: &RecordOf<Shard>, last: View, stored: View) -> ChangesOf<Shard> {
         let settled = settled(record, last);
         let over =

@@ -371,7 +371,12 @@ impl Participant {
         for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction)) {
             self.known.remove(transaction);
             self.prepared.take(*transaction);
-            self.fences.insert(*transaction, Fence::Stands);
+            // What is settled here ended in a view of which this one may know less: what became of it others say.
+            let is_settled = |(proposal, vote): &(&Proposal, Vote)| {
+                proposal.transaction == *transaction && *vote == Vote::Ok && proposal.at <= self.past.settled
+            };
+            let fence = if decided.iter().any(is_settled) { Fence::Heard } else { Fence::Stands };
+            self.fences.insert(*transaction, fence);
         }
         let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
         for (proposal, vote) in decided.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
