@@ -1,4 +1,4 @@
-//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database of each recipe, by the simple protocol.
+//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database of each protocol, by the simple protocol.
 
 #[path = "../../pg/tests/common/mod.rs"]
 mod common;
@@ -8,7 +8,7 @@ mod slt;
 use common::Memory;
 use meridian_analytic::DataFusion;
 use meridian_sql::Engine;
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use std::sync::Arc;
 
 struct One(Arc<Engine>);
@@ -24,15 +24,15 @@ impl meridian_pg::Databases for One {
     }
 }
 
-async fn start(recipe: Recipe) -> common::Running {
+async fn start(protocol: &'static Protocol) -> common::Running {
     let analytic = DataFusion::new(Default::default());
-    let engine = Engine::new("meridian", Arc::new(Memory::of(recipe))).with_analytic(Arc::new(analytic));
+    let engine = Engine::new("meridian", Arc::new(Memory::of(protocol))).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_file_passes_over_the_wire_whichever_protocol_runs() {
-    for recipe in Recipe::OF_TRANSACTIONS {
-        slt::run("analytic", || start(recipe)).await;
+    for protocol in Protocol::with_transactions() {
+        slt::run("analytic", || start(protocol)).await;
     }
 }

@@ -6,8 +6,8 @@ use meridian_host::rounds::NodeTime;
 use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_sql::system::{ClockFact, Sessions, ShardFact, Surroundings, Waiting};
-use meridian_sql::{Analytic, ChosenProtocol, DatabaseSetting, Engine, GroupMembers, QueryMemory, SqlError};
-use meridian_systems::Recipe;
+use meridian_sql::{Analytic, ChosenProtocol, Engine, GroupMembers, QueryMemory, SqlError};
+use meridian_systems::Protocol;
 use meridian_txn::locking::{Members, Waits};
 use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,10 +69,11 @@ impl Surroundings for Around {
         protocol: Option<&'a ChosenProtocol>,
     ) -> Future<'a, Result<(), SqlError>> {
         Box::pin(async move {
-            let recipe = protocol.map_or(Ok(Recipe::default()), |chosen| recipe(&chosen.name))?;
+            let named = |chosen: &ChosenProtocol| protocol_of_tables(&self.0, &chosen.name);
+            let runs = protocol.map_or(Ok(Protocol::DEFAULT), named)?;
             let members = protocol.map_or_else(Vec::new, |chosen| chosen.members.clone());
             let members = members.into_iter().map(NodeId).collect();
-            self.0.create_database(name, recipe, members).await.map_err(of_database)
+            self.0.create_database(name, runs, members).await.map_err(of_database)
         })
     }
 
@@ -92,26 +93,12 @@ impl Surroundings for Around {
         Box::pin(async move { self.0.change_members(database, members).await.map_err(of_database) })
     }
 
-    fn set<'a>(
-        &'a self,
-        database: &'a str,
-        setting: DatabaseSetting,
-        value: Option<Duration>,
-    ) -> Future<'a, Result<(), SqlError>> {
-        Box::pin(async move {
-            let done = match setting {
-                DatabaseSetting::Retention => self.0.retain(database, value).await,
-                DatabaseSetting::PrepareWait => self.0.set_prepare_wait(database, value).await,
-            };
-            done.map_err(of_database)
-        })
+    fn set<'a>(&'a self, database: &'a str, name: &'a str, value: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+        Box::pin(async move { self.0.set(database, name, value).await.map_err(of_database) })
     }
 
-    fn setting(&self, database: &str, setting: DatabaseSetting) -> Option<Duration> {
-        match setting {
-            DatabaseSetting::Retention => self.0.retention(database),
-            DatabaseSetting::PrepareWait => self.0.prepare_wait(database),
-        }
+    fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
+        self.0.setting(database, name)
     }
 
     fn shards(&self, database: &str) -> Vec<ShardFact> {
@@ -171,17 +158,19 @@ impl Surroundings for Around {
     }
 }
 
-/// Why SQL does not stand on every recipe.
+/// Why SQL does not stand on every protocol.
 const WITHOUT_TRANSACTIONS: &str = "has no transactions, and SQL cannot do without";
 
-/// What PROTOCOL says; an underscore needs no quotes.
-fn recipe(name: &str) -> Result<Recipe, SqlError> {
-    let names = Recipe::OF_TRANSACTIONS.map(Recipe::name).join(", ");
+/// The protocol of this name, for a database with tables; an underscore in the name needs no quotes.
+fn protocol_of_tables(node: &Node, name: &str) -> Result<&'static Protocol, SqlError> {
+    let with_transactions = node.protocols().filter(|protocol| protocol.has_transactions());
+    let names = with_transactions.map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
     let refused = |why: &str, hint: &str| {
         Err(SqlError::new("22023", format!("protocol \"{name}\" {why}")).hint(format!("{hint}: {names}.")))
     };
-    match Recipe::named(&name.replace('_', "-")) {
-        Some(recipe) if recipe.has_transactions() => Ok(recipe),
+    let written = name.replace('_', "-");
+    match node.protocols().find(|protocol| protocol.name == name || protocol.name == written) {
+        Some(protocol) if protocol.has_transactions() => Ok(protocol),
         Some(_) => refused(
             WITHOUT_TRANSACTIONS,
             "It is there to be compared with (meridian workload micro). Choose one of these",
@@ -197,6 +186,8 @@ fn of_database(error: DatabaseError) -> SqlError {
         DatabaseError::Missing(_) => SqlError::new("3D000", message),
         DatabaseError::Permanent(_) => SqlError::new("42501", message),
         DatabaseError::Replicas(_) => SqlError::new("22023", message),
+        DatabaseError::NoSetting { hint, .. } => SqlError::new("42704", message).hint(hint),
+        DatabaseError::Setting { hint, .. } => SqlError::new("22023", message).hint(hint),
         DatabaseError::Protocol(_) => SqlError::new("42809", message)
             .hint("A database's protocol is chosen when it is created: CREATE DATABASE lab PROTOCOL = tapir."),
         DatabaseError::Failed(failure) => failure.into(),
@@ -280,8 +271,8 @@ impl House {
         let Some(database) = self.node.find_database(name).await.map_err(|failure| failure.to_string())? else {
             return Ok(None);
         };
-        if let Some(recipe) = self.node.recipe(name).filter(|recipe| !recipe.has_transactions()) {
-            return Err(format!("database \"{name}\": its protocol, {}, {WITHOUT_TRANSACTIONS}", recipe.name()));
+        if let Some(protocol) = self.node.protocol(name).filter(|protocol| !protocol.has_transactions()) {
+            return Err(format!("database \"{name}\": its protocol, {}, {WITHOUT_TRANSACTIONS}", protocol.name));
         }
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
         // A database that was dropped and created again is another one.
@@ -363,11 +354,15 @@ mod tests {
     #[tokio::test]
     async fn a_database_without_transactions_has_no_engine() {
         let house = House::alone(Place::Memory).expect("it opens");
-        for recipe in [Recipe::QwStore, Recipe::Spanner] {
-            house.node.create_database(recipe.name(), recipe, Vec::new()).await.expect("it is created");
+        for protocol in Protocol::ALL {
+            house.node.create_database(protocol.name, protocol, Vec::new()).await.expect("it is created");
+            match house.find(protocol.name).await {
+                Ok(found) => assert!(found.is_some() && protocol.has_transactions(), "{}", protocol.name),
+                Err(refused) => {
+                    assert!(!protocol.has_transactions(), "{refused}");
+                    assert!(refused.contains("has no transactions"), "{refused}");
+                }
+            }
         }
-        let refused = house.find("qwstore").await.err().expect("it is refused");
-        assert!(refused.contains("qwstore, has no transactions"), "{refused}");
-        assert!(house.find("spanner").await.is_ok_and(|found| found.is_some()));
     }
 }

@@ -6,8 +6,8 @@ use meridian_history::cycles::Model;
 use meridian_history::search::Limit;
 use meridian_history::{Status, Transaction, Verdict, judge, read_lines, write};
 use meridian_sim::profile::{Costs, quantile_ms};
-use meridian_sim::{Faults, Options, Regions, Report, Timebase, Workload, run, should_meet, shrink};
-use meridian_systems::Recipe;
+use meridian_sim::{Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, protocols, run, shrink};
+use meridian_systems::Protocol;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -40,10 +40,11 @@ pub enum Kind {
 /// `meridian sim`
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable; tapir-serializable, as its paper has them; qwstore, which has no transactions, and promises only that an
-    /// acknowledged write is never unseen again.
-    #[arg(long, default_value = "spanner", value_parser = protocol)]
-    protocol: Recipe,
+    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable; tapir-serializable, as its
+    /// paper has them; qwstore, which has no transactions, and promises only that an acknowledged write is never unseen
+    /// again.
+    #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = protocol)]
+    protocol: &'static SimulatedProtocol,
     /// One world: everything in it is drawn from this.
     #[arg(long, default_value_t = 0, conflicts_with = "seeds")]
     seed: u64,
@@ -166,7 +167,7 @@ enum Work {
 }
 
 impl Work {
-    fn of(self, seed: u64, protocol: Recipe) -> Workload {
+    fn of(self, seed: u64, protocol: &Protocol) -> Workload {
         let all = Workload::of(protocol);
         match self {
             Work::One(workload) => workload,
@@ -179,9 +180,9 @@ fn workload(text: &str) -> Result<Work, String> {
     if text == "all" { Ok(Work::All) } else { text.parse().map(Work::One) }
 }
 
-fn protocol(text: &str) -> Result<Recipe, String> {
-    let known = || Recipe::ALL.map(Recipe::name).join(", ");
-    Recipe::named(text).ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
+fn protocol(text: &str) -> Result<&'static SimulatedProtocol, String> {
+    let known = || protocols::ALL.map(|simulated| simulated.row.name).join(", ");
+    protocols::named(text).ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
 }
 
 fn faults(kinds: &[Kind]) -> Faults {
@@ -245,7 +246,7 @@ impl Simulation {
             clients: 2 * nodes,
             transactions: self.txns,
             faults: faults(&self.faults),
-            workload: self.workload.of(seed, self.protocol),
+            workload: self.workload.of(seed, self.protocol.row),
             regions: self.regions,
             sql: self.sql,
             timebase: self.timebase(),
@@ -275,9 +276,9 @@ impl Simulation {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let faults: Vec<String> = self.faults.iter().filter_map(name).collect();
         let Options { nodes, transactions, regions, workload, strikes, moves, .. } = options;
-        let protocol = match self.protocol {
-            Recipe::Spanner => String::new(),
-            other => format!("--protocol {} ", other.name()),
+        let protocol = match self.protocol.row.name {
+            default if default == protocols::DEFAULT.row.name => String::new(),
+            other => format!("--protocol {other} "),
         };
         let sql = if self.sql { "--sql " } else { "" };
         let time = match self.timebase() {
@@ -296,9 +297,9 @@ impl Simulation {
 
     /// An option that means nothing with this protocol, and why.
     fn misfit(&self) -> Option<(&'static str, &'static str)> {
-        let is_led = self.protocol == Recipe::Spanner;
-        let is_transactional = self.protocol.has_transactions();
-        let counts = matches!(self.workload, Work::One(workload) if !Workload::of(self.protocol).contains(&workload));
+        let protocol = self.protocol.row;
+        let (is_led, is_transactional) = (protocol.has_leaders, protocol.has_transactions());
+        let counts = matches!(self.workload, Work::One(workload) if !Workload::of(protocol).contains(&workload));
         let misfits = [
             (self.moves.is_some() && !is_transactional, "--moves", "its replicas are where they are"),
             (self.profile.is_some() && !is_led, "--profile", "what is predicted are groups that are led"),
@@ -312,7 +313,7 @@ impl Simulation {
     /// Runs it.
     pub fn run(&self) -> ExitCode {
         if let Some((option, why)) = self.misfit() {
-            eprintln!("meridian: {option} does not go with --protocol {}: {why}", self.protocol.name());
+            eprintln!("meridian: {option} does not go with --protocol {}: {why}", self.protocol.row.name);
             return ExitCode::FAILURE;
         }
         match self.seeds {
@@ -421,8 +422,8 @@ impl Simulation {
                 "{}",
                 serde_json::json!({
                     "seed": report.seed,
-                    "protocol": self.protocol.name(),
-                    "workload": self.workload.of(self.seed, self.protocol).name(),
+                    "protocol": self.protocol.row.name,
+                    "workload": self.workload.of(self.seed, self.protocol.row).name(),
                     "verdict": report.verdict.as_ref().map_or_else(|why| why.as_str(), |()| "ok"),
                     "ok": ok,
                     "failed": failed,
@@ -436,10 +437,10 @@ impl Simulation {
                 })
             );
         } else {
-            let workload = self.workload.of(self.seed, self.protocol);
+            let workload = self.workload.of(self.seed, self.protocol.row);
             println!(
                 "world         {}, seed {}, {} nodes, {} clients, {workload}",
-                self.protocol.name(),
+                self.protocol.row.name,
                 report.seed,
                 self.nodes,
                 2 * self.nodes
@@ -517,7 +518,7 @@ impl Simulation {
         let varied = matches!(self.workload, Work::All | Work::One(Workload::Mixed));
         let enough = to - from >= 300 && self.faults == [Kind::All] && !self.sql && varied;
         let missed: Vec<&str> =
-            should_meet(self.protocol).iter().copied().filter(|what| enough && !reached.contains_key(what)).collect();
+            self.protocol.should_meet.iter().copied().filter(|what| enough && !reached.contains_key(what)).collect();
         let hungry = enough && starved.len() as u64 * 100 > to - from;
         let good = wrong.is_empty() && missed.is_empty() && !hungry;
         let verdict = if good { "ok" } else { "wrong" };
@@ -525,12 +526,12 @@ impl Simulation {
             println!(
                 "{}",
                 serde_json::json!({
-                    "protocol": self.protocol.name(), "seeds": to - from, "verdict": verdict, "ok": ok, "failed": failed, "unknown": unknown, "faults": faults,
+                    "protocol": self.protocol.row.name, "seeds": to - from, "verdict": verdict, "ok": ok, "failed": failed, "unknown": unknown, "faults": faults,
                     "reached": reached, "missed": missed, "starved": starved, "wrong": wrong, "virtual_ns": virtual_ns, "seeds_per_second": (to - from) as f64 / seconds,
                 })
             );
         } else {
-            let protocol = self.protocol.name();
+            let protocol = self.protocol.row.name;
             println!("seeds         {from}..{to} of {protocol}, {:.1} a second", (to - from) as f64 / seconds);
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
             for (name, times) in faults {
@@ -578,7 +579,7 @@ impl Simulation {
             "at": now.as_secs(),
             "version": env!("CARGO_PKG_VERSION"),
             "commit": std::env::var("MERIDIAN_COMMIT").ok(),
-            "protocol": self.protocol.name(),
+            "protocol": self.protocol.row.name,
             "seeds": [from, to],
             "workload": workload,
             "sql": self.sql,

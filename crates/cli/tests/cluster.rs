@@ -103,7 +103,7 @@ fn money_moves_between_groups_whoever_is_killed() {
         }
         assert_eq!(through, 3, "nothing went through after node {killed} was killed");
         cluster.restart(killed);
-        for way in ["", "set spanner.negotiate_timestamps = on; "] {
+        for way in ["", "set meridian.negotiate_timestamps = on; "] {
             let query = format!("{way}select sum(balance) as total, count(*) from account");
             let all = sql(cluster.node(survivor), &query);
             assert!(all.contains("3000") && all.contains("30"), "{query}: {all}");

@@ -5,6 +5,7 @@ pub mod authority;
 mod bound;
 pub mod cluster;
 pub mod daemon;
+pub mod duration;
 pub mod hybrid;
 mod issuer;
 pub mod oracle;

@@ -2,8 +2,7 @@
 
 use meridian_sim::profile::{Costs, Profile};
 use meridian_sim::scene::{Scene, Work};
-use meridian_sim::{Options, Regions, run};
-use meridian_systems::Recipe;
+use meridian_sim::{Options, Regions, SimulatedProtocol, protocols, run};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -47,11 +46,17 @@ pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: W
 
 /// Measures a scene.
 pub fn measure(scene: Scene, seed: u64, sessions: usize, regions: Regions) -> Profile {
-    measure_of(Recipe::Spanner, scene, seed, sessions, regions)
+    measure_of(protocols::DEFAULT, scene, seed, sessions, regions)
 }
 
-/// The same of any recipe.
-pub fn measure_of(protocol: Recipe, scene: Scene, seed: u64, sessions: usize, regions: Regions) -> Profile {
+/// The same of any protocol.
+pub fn measure_of(
+    protocol: &'static SimulatedProtocol,
+    scene: Scene,
+    seed: u64,
+    sessions: usize,
+    regions: Regions,
+) -> Profile {
     let report = run(Options { protocol, ..scene.options(seed, sessions, regions, Costs::measured()) });
     assert_eq!(report.verdict, Ok(()), "what is measured is wrong");
     report.profile.expect("a scene is measured")

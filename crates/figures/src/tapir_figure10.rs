@@ -14,10 +14,9 @@
 
 use crate::measure::{S, mean_ms, measure_of, quantile, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
-use meridian_sim::Regions;
 use meridian_sim::profile::Profile;
 use meridian_sim::scene::{Scene, Work};
-use meridian_systems::Recipe;
+use meridian_sim::{Regions, SimulatedProtocol, protocols};
 
 /// As in `meridian figure NAME`.
 pub const NAME: &str = "tapir_figure10";
@@ -28,10 +27,13 @@ pub const TITLE: &str = "FollowUser over three continents (TAPIR, Figure 10)";
 const CLIENTS: [(&str, [&str; 2]); 3] =
     [("US", ["faster", "slower"]), ("Europe", ["slower", "fastest"]), ("Asia", ["slower", "fastest"])];
 
-/// A recipe, with the client in one region.
+/// The protocols that are compared.
+const COMPARED: [&SimulatedProtocol; 3] = [&protocols::SPANNER, &protocols::TAPIR, &protocols::TAPIR_SERIALIZABLE];
+
+/// A protocol, with the client in one region.
 struct Measured {
     client: usize,
-    recipe: Recipe,
+    protocol: &'static SimulatedProtocol,
     /// One session: both keys in one shard; one in each of two.
     alone: [f64; 2],
     /// Many, by Zipf's law.
@@ -42,17 +44,17 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (seconds, sessions) = effort.pick((60, 20), (4, 3));
     let mut all = Vec::new();
     for (client, (region, _)) in CLIENTS.iter().enumerate() {
-        for recipe in Recipe::OF_TRANSACTIONS {
-            progress(&format!("the client in {region}, {}", recipe.name()));
+        for protocol in COMPARED {
+            progress(&format!("the client in {region}, {}", protocol.row.name));
             let run = |work, sessions| {
                 let (gateways, seated_in, window_ns) = (CLIENTS.len(), Some(client), seconds * S);
                 let led_in_first = true;
                 let scene =
                     Scene { gateways, seated_in, led_in_first, window_ns, steady: true, ..scene(3, 1, 2, 3, work) };
-                measure_of(recipe, scene, 1, sessions, Regions::Tapir)
+                measure_of(protocol, scene, 1, sessions, Regions::Tapir)
             };
             let alone = [1, 2].map(|shards| mean_ms(&run(Work::Follow(shards), 1).writes_ns));
-            all.push(Measured { client, recipe, alone, zipf: run(Work::FollowByZipf, sessions) });
+            all.push(Measured { client, protocol, alone, zipf: run(Work::FollowByZipf, sessions) });
         }
     }
     let notes = vec![
@@ -78,18 +80,18 @@ fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns = ["client", "recipe", "1 shard ms", "2 shards ms", "Zipf p50", "p99", "aborted", "paper's"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
     let mut series: Vec<Series> = Vec::new();
-    for Measured { client, recipe, alone, zipf } in measured {
+    for Measured { client, protocol, alone, zipf } in measured {
         let (region, [of_leaders, of_tapir]) = CLIENTS[*client];
-        let told = if *recipe == Recipe::Spanner { of_leaders } else { of_tapir };
+        let told = if protocol.row.has_leaders { of_leaders } else { of_tapir };
         let ms = |part| format!("{:.1}", quantile(&zipf.writes_ns, part) as f64 / 1e6);
         let tried = zipf.failed + zipf.writes_ns.len() as u64;
         let aborted = format!("{:.1} %", 100.0 * zipf.failed as f64 / tried.max(1) as f64);
         let [one, two] = alone.map(|ms| format!("{ms:.1}"));
-        let [region, name, told] = [region, recipe.name(), told].map(str::to_owned);
+        let [region, name, told] = [region, protocol.row.name, told].map(str::to_owned);
         table.rows.push(vec![region, name, one, two, ms(0.5), ms(0.99), aborted, told]);
-        let color = Recipe::OF_TRANSACTIONS.iter().position(|known| known == recipe).unwrap_or_default();
+        let color = COMPARED.iter().position(|known| known == protocol).unwrap_or_default();
         for (shards, ms) in ["1 shard", "2 shards"].into_iter().zip(alone) {
-            let name = format!("{}, {shards}, here", recipe.name());
+            let name = format!("{}, {shards}, here", protocol.row.name);
             let point = (*client as f64 + 1.0, *ms);
             match series.iter_mut().find(|series| series.name == name) {
                 Some(series) => series.points.push(point),

@@ -4,6 +4,7 @@ use crate::database::DatabaseCatalog;
 use crate::identity::OpenError;
 use crate::peers::Peers;
 use crate::plumbing::Plumbing;
+use crate::protocols::HostedProtocol;
 use crate::spanner::Patience;
 use crate::transfer::Transfers;
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub struct NodeContext {
     pub incarnation: Incarnation,
     /// All members of the cluster.
     pub members: Vec<NodeId>,
+    /// The protocols that it runs.
+    pub protocols: Vec<HostedProtocol>,
     /// How patient the members of groups are.
     pub patience: Patience,
     /// When replicas without a leader forget what is over.
@@ -52,6 +55,11 @@ pub struct NodeContext {
 }
 
 impl NodeContext {
+    /// How the node runs the protocol of this name; none, if it does not.
+    pub fn protocol(&self, name: &str) -> Option<&HostedProtocol> {
+        self.protocols.iter().find(|hosted| hosted.protocol.name == name)
+    }
+
     /// Wraps a store's error for a database that cannot be opened because of it.
     pub fn of_store(&self, error: StoreError) -> OpenError {
         OpenError::Storage { path: self.folder.clone().unwrap_or_default(), what: error.to_string() }

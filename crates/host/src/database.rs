@@ -9,6 +9,7 @@ use meridian_machine::{DatabaseId, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_placement::DatabaseRow;
 use meridian_replication::group::Roster;
+use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
 use meridian_txn::locking::{Members, Waits};
 use meridian_txn::{Database, Failure, Future};
@@ -30,6 +31,20 @@ pub enum DatabaseError {
     Replicas(String),
     /// Databases of its protocol do not have that: SQLSTATE 42809.
     Protocol(String),
+    /// No such setting: SQLSTATE 42704.
+    NoSetting {
+        /// What is wrong.
+        why: String,
+        /// What would be right.
+        hint: String,
+    },
+    /// No such value of a setting: SQLSTATE 22023.
+    Setting {
+        /// What is wrong.
+        why: String,
+        /// What would be right.
+        hint: String,
+    },
     /// The transaction in `system` failed.
     Failed(Failure),
 }
@@ -40,7 +55,10 @@ impl fmt::Display for DatabaseError {
             DatabaseError::Exists(name) => write!(f, "database \"{name}\" already exists"),
             DatabaseError::Missing(name) => write!(f, "database \"{name}\" does not exist"),
             DatabaseError::Permanent(name) => write!(f, "database \"{name}\" cannot be dropped"),
-            DatabaseError::Replicas(why) | DatabaseError::Protocol(why) => f.write_str(why),
+            DatabaseError::Replicas(why)
+            | DatabaseError::Protocol(why)
+            | DatabaseError::NoSetting { why, .. }
+            | DatabaseError::Setting { why, .. } => f.write_str(why),
             DatabaseError::Failed(failure) => failure.fmt(f),
         }
     }
@@ -108,8 +126,8 @@ pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
 
 /// A database on this node.
 pub trait DatabaseHandle: Send + Sync {
-    /// The protocol's name, for messages to users.
-    fn protocol(&self) -> &'static str;
+    /// Its protocol.
+    fn protocol(&self) -> &'static Protocol;
     /// Brings back what this node has of the database's shards, as far as opening it has not: called once, when frames
     /// and sessions reach the handle, and not again in this life of the node, even after an error: members that have
     /// begun go on. For `system`, `watch` is called with every write to it.
@@ -158,12 +176,12 @@ pub trait DatabaseHandle: Send + Sync {
     /// past; what was done before an error stays.
     fn split(&self, keys: Vec<Key>) -> Future<'_, Result<(), DatabaseError>> {
         let _ = keys;
-        Box::pin(std::future::ready(Err(DatabaseError::refused(self.protocol(), "splitting tables"))))
+        Box::pin(std::future::ready(Err(DatabaseError::refused(self.protocol().name, "splitting tables"))))
     }
     /// Gives all shards of the database these members. Returns when they have them.
     fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
         let _ = members;
-        Box::pin(std::future::ready(Err(DatabaseError::refused(self.protocol(), "changing the members"))))
+        Box::pin(std::future::ready(Err(DatabaseError::refused(self.protocol().name, "changing the members"))))
     }
 }
 

@@ -19,6 +19,7 @@ use meridian_machine::{Address, Alarms, DatabaseId, Incarnation, Machine, NodeId
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::inconsistent::{Members, OpId};
 use meridian_systems::envelope::{self, Frame, Kind};
+use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::tapir::rows;
 use meridian_systems::{Distances, Wire};
 use minicbor::{Decode, Encode};
@@ -30,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-/// A recipe without leaders, as a node runs it; a value of it is what a node remembers for one database.
+/// A protocol without leaders, as a node runs it; a value of it is what a node remembers for one database.
 pub trait Leaderless: Send + Sync + Sized + 'static {
     /// What its sessions and replicas say.
     type Message: Encode<()> + Send;
@@ -77,7 +78,7 @@ pub struct Desk<R: Leaderless> {
     sleepers: Mutex<Sleepers>,
     /// How long other nodes' replicas take to answer.
     distances: Mutex<Distances>,
-    recipe: R,
+    protocol: R,
     /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
     retention_ns: AtomicU64,
     next: AtomicU64,
@@ -88,11 +89,11 @@ pub struct Desk<R: Leaderless> {
 
 impl<R: Leaderless> Desk<R> {
     /// Of the database of a row, without a replica yet.
-    pub fn of(row: &DatabaseRow, context: &NodeContext, recipe: R) -> Arc<Self> {
+    pub fn of(row: &DatabaseRow, context: &NodeContext, protocol: R) -> Arc<Self> {
         let members = rows::members(row, &context.members);
         let me = (context.me, context.incarnation);
-        let desk = Desk::new(row.id, me, members, Arc::clone(&context.plumbing), Arc::clone(&context.peers), recipe);
-        desk.retain(row.retention_ns);
+        let desk = Desk::new(row.id, me, members, Arc::clone(&context.plumbing), Arc::clone(&context.peers), protocol);
+        desk.retain(row);
         desk
     }
 
@@ -114,7 +115,7 @@ impl<R: Leaderless> Desk<R> {
         members: Members,
         plumbing: Arc<Plumbing>,
         peers: Arc<OnceLock<Arc<Peers>>>,
-        recipe: R,
+        protocol: R,
     ) -> Arc<Self> {
         let mut seed = [0; 32];
         if getrandom::fill(&mut seed).is_err() {
@@ -131,7 +132,7 @@ impl<R: Leaderless> Desk<R> {
             waiting: Mutex::default(),
             sleepers: Mutex::default(),
             distances: Mutex::default(),
-            recipe,
+            protocol,
             retention_ns: AtomicU64::new(0),
             next: AtomicU64::new(1),
             random: Mutex::new(StdRng::from_seed(seed)),
@@ -150,9 +151,9 @@ impl<R: Leaderless> Desk<R> {
         (self.me, self.incarnation)
     }
 
-    /// What this node remembers for the recipe's sake.
-    pub fn recipe(&self) -> &R {
-        &self.recipe
+    /// What this node remembers for the protocol's sake.
+    pub fn protocol(&self) -> &R {
+        &self.protocol
     }
 
     /// What all machines of the node share.
@@ -192,14 +193,15 @@ impl<R: Leaderless> Desk<R> {
         replica
     }
 
-    /// For how long superseded versions are kept, if somebody says.
+    /// For how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
         Some(self.retention_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0).map(Duration::from_nanos)
     }
 
-    /// Somebody says.
-    pub fn retain(&self, retention_ns: Option<u64>) {
-        self.retention_ns.store(retention_ns.unwrap_or(0), Ordering::Relaxed);
+    /// Takes the retention from the database's row.
+    pub fn retain(&self, row: &DatabaseRow) {
+        let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
+        self.retention_ns.store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// This node's replica takes its first step.

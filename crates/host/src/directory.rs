@@ -16,7 +16,6 @@
 use crate::context::{BackgroundTask, NodeContext};
 use crate::database::{Change, DatabaseCatalog, DatabaseError, DatabaseHandle, Watch};
 use crate::identity::OpenError;
-use crate::protocols;
 use crate::settle::Settles;
 use crate::transfer::Copied;
 use meridian_log::MachineKey;
@@ -24,7 +23,8 @@ use meridian_machine::{DatabaseId, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key};
 use meridian_store::Space;
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
+use meridian_systems::setting::Setting;
 use meridian_systems::spanner::MOST_SHARDS;
 use meridian_txn::locking::Members;
 use meridian_txn::{Begin, Failure, Future, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -116,12 +116,12 @@ impl Directory {
 
     /// Brings to life what this node has of a database.
     fn begin(&self, row: &DatabaseRow, watch: Option<Watch>) -> Result<(), OpenError> {
-        let Some(recipe) = Recipe::named(&row.protocol) else {
+        let Some(hosted) = self.context.protocol(&row.protocol) else {
             let DatabaseRow { name, protocol, .. } = row;
             tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
             return Ok(());
         };
-        let handle = (protocols::of(recipe).open)(row, &self.context)?;
+        let handle = (hosted.open)(row, &self.context)?;
         self.handles.write().insert(row.id, Arc::clone(&handle));
         handle.begin(watch).inspect_err(|error| {
             let name = &row.name;
@@ -288,13 +288,22 @@ impl Directory {
     }
 
     /// Creates a database: its row in `system` is what makes it exist. It has replicas on these nodes, or on all.
-    pub async fn create_database(&self, name: &str, recipe: Recipe, members: Vec<NodeId>) -> Result<(), DatabaseError> {
-        let replicas = (protocols::of(recipe).choose_replicas)(members, &self.context.members)?;
+    pub async fn create_database(
+        &self,
+        name: &str,
+        protocol: &Protocol,
+        members: Vec<NodeId>,
+    ) -> Result<(), DatabaseError> {
+        let Some(hosted) = self.context.protocol(protocol.name) else {
+            let why = format!("protocol \"{}\" does not run in this version", protocol.name);
+            return Err(DatabaseError::Protocol(why));
+        };
+        let replicas = (hosted.choose_replicas)(members, &self.context.members)?;
         self.write(|databases| match databases.named(name) {
             Some(_) => Err(DatabaseError::Exists(name.into())),
             None => {
                 let row = DatabaseRow::new(databases.next_id(), name);
-                Ok(DatabaseRow { protocol: recipe.name().into(), replicas: replicas.clone(), ..row })
+                Ok(DatabaseRow { protocol: protocol.name.into(), replicas: replicas.clone(), ..row })
             }
         })
         .await
@@ -310,31 +319,48 @@ impl Directory {
         .await
     }
 
-    /// For how long a database keeps superseded versions, from now on on all nodes; none: as long as the nodes say.
-    pub async fn retain(&self, name: &str, retention: Option<Duration>) -> Result<(), DatabaseError> {
-        let retention_ns = retention.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.write(|databases| match databases.named(name) {
-            None => Err(DatabaseError::Missing(name.into())),
-            Some(row) => Ok(DatabaseRow { retention_ns, ..row.clone() }),
+    /// Gives a setting of a database a value, or the default, from now on on all nodes.
+    pub async fn set(&self, database: &str, name: &str, value: Option<&str>) -> Result<(), DatabaseError> {
+        self.write(|databases| {
+            let row = databases.named(database).ok_or_else(|| DatabaseError::Missing(database.into()))?;
+            let setting = self.setting_of(row, name)?;
+            let mut settings = row.settings.clone();
+            settings.remove(setting.name);
+            if let Some(value) = value {
+                let wrong = |why| DatabaseError::Setting { why, hint: setting.hint.into() };
+                settings.insert(setting.name.into(), setting.validate(value).map_err(wrong)?);
+            }
+            Ok(DatabaseRow { settings, ..row.clone() })
         })
         .await
     }
 
-    /// So long replicas of TAPIR wait with what is to be prepared, from now on on all nodes; none: nothing waits.
-    pub async fn set_prepare_wait(&self, name: &str, wait: Option<Duration>) -> Result<(), DatabaseError> {
-        let prepare_wait_ns = wait.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.write(|databases| match databases.named(name) {
-            None => Err(DatabaseError::Missing(name.into())),
-            Some(row) if !matches!(Recipe::named(&row.protocol), Some(Recipe::Tapir(_))) => {
-                let DatabaseRow { name, protocol, .. } = row;
-                let why = format!(
-                    "only databases of protocol tapir have prepare_wait: the protocol of \"{name}\" is {protocol}"
-                );
-                Err(DatabaseError::Protocol(why))
-            }
-            Some(row) => Ok(DatabaseRow { prepare_wait_ns, ..row.clone() }),
-        })
-        .await
+    /// The setting of this name that a database has; an error says which databases have it, or which settings there are.
+    fn setting_of(&self, row: &DatabaseRow, name: &str) -> Result<&'static Setting, DatabaseError> {
+        let of_row = self.context.protocol(&row.protocol).map(|hosted| hosted.protocol);
+        if let Some(setting) = of_row.and_then(|protocol| protocol.setting(name)) {
+            return Ok(setting);
+        }
+        let others = self.context.protocols.iter().map(|hosted| hosted.protocol);
+        let having: Vec<&str> = others.filter(|other| other.setting(name).is_some()).map(|other| other.name).collect();
+        if having.is_empty() {
+            let known = of_row.map(|protocol| protocol.settings()).into_iter().flatten().map(|setting| setting.name);
+            let known: Vec<&str> = known.collect();
+            let why = format!("a database has no setting \"{name}\"");
+            return Err(DatabaseError::NoSetting { why, hint: format!("There are {}.", known.join(", ")) });
+        }
+        let (having, DatabaseRow { name: database, protocol, .. }) = (having.join(" or "), row);
+        let why =
+            format!("only databases of protocol {having} have {name}: the protocol of \"{database}\" is {protocol}");
+        Err(DatabaseError::Protocol(why))
+    }
+
+    /// A setting that a database has, with the value in its row or by default, as far as this node has seen it.
+    pub fn setting(&self, database: &str, name: &str) -> Option<(&'static Setting, Option<Duration>)> {
+        let databases = self.databases.read();
+        let row = databases.named(database)?;
+        let setting = self.setting_of(row, name).ok()?;
+        Some((setting, setting.of(row)))
     }
 
     /// From each of these on, a database's keys are another shard's.

@@ -24,6 +24,7 @@ use crate::oracle::{self, Service};
 use crate::panics::{OnPanic, PanicGuard};
 use crate::peers::{Peers, PeersOptions, Receive};
 use crate::plumbing::{CommitWait, Plumbing};
+use crate::protocols::{self, HostedProtocol};
 use crate::readers::Readers;
 use crate::rounds::{NodeTime, Rounds, Utc};
 use crate::settle::{SettleOptions, Settler, Shards};
@@ -31,14 +32,15 @@ use crate::spanner::Patience;
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
-use meridian_clock::{Drift, Health, Reading, Standing};
+use meridian_clock::{Drift, Health, Reading, Standing, duration};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_mvcc::{Key, Store, StoreError};
 use meridian_placement::{DatabaseRow, Member, Members};
 use meridian_store::{MemoryStore, RedbStore};
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use meridian_systems::envelope::{self, Frame, Kind};
+use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::tapir::Forgetting;
 use meridian_txn::locking::{Members as GroupMembers, Waits};
 use meridian_txn::{Database, Failure};
@@ -78,6 +80,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// When versions move to the store.
     pub settle: SettleOptions,
+    /// The protocols that databases may have.
+    pub protocols: Vec<HostedProtocol>,
     /// How patient the members of a group are.
     pub patience: Patience,
     /// When replicas without a leader forget what is over.
@@ -101,6 +105,7 @@ impl Options {
             log_segment_bytes: 32 << 20,
             cache_bytes: 64 << 20,
             settle: SettleOptions::default(),
+            protocols: protocols::ALL.into(),
             patience: Patience::default(),
             forgetting: Forgetting::default(),
             on_panic: OnPanic::default(),
@@ -161,7 +166,7 @@ impl Receive for Inbox {
     fn receive(&self, sender: NodeId, life: Incarnation, frames: &[&[u8]]) {
         let mut questions = oracle::Batch::default();
         for frame in frames {
-            if envelope::is(Kind::Oracle, frame) {
+            if envelope::is(Kind::ORACLE, frame) {
                 self.oracle.receive(sender, frame, &mut questions);
             } else {
                 self.take(sender, life, frame);
@@ -173,13 +178,13 @@ impl Receive for Inbox {
 
 impl Inbox {
     fn take(&self, sender: NodeId, life: Incarnation, frame: &[u8]) {
-        if envelope::is(Kind::Transfer, frame) {
+        if envelope::is(Kind::TRANSFER, frame) {
             if let Some(transfers) = self.transfers.get() {
                 transfers.receive(sender, frame);
             }
             return;
         }
-        if envelope::is(Kind::Time, frame) {
+        if envelope::is(Kind::TIME, frame) {
             if let Some(rounds) = &self.rounds {
                 rounds.receive(sender, frame);
             }
@@ -298,6 +303,7 @@ impl Node {
             me: options.node,
             incarnation: identity.incarnation,
             members: members.nodes(),
+            protocols: options.protocols.clone(),
             patience: options.patience,
             forgetting: options.forgetting,
             folder: options.data.clone(),
@@ -404,10 +410,14 @@ impl Node {
         Ok(self.directory.find(name).await?.map(|handle| handle.database()))
     }
 
-    /// Which system runs a database, as far as this node has seen it and knows its protocol.
-    pub fn recipe(&self, name: &str) -> Option<Recipe> {
-        let (row, _) = self.directory.list().into_iter().find(|(row, _)| row.name == name)?;
-        Recipe::named(&row.protocol)
+    /// The protocol of a database, as far as this node has seen the database and runs the protocol.
+    pub fn protocol(&self, name: &str) -> Option<&'static Protocol> {
+        self.directory.known(name).map(|handle| handle.protocol())
+    }
+
+    /// The protocols that databases of this node may have.
+    pub fn protocols(&self) -> impl Iterator<Item = &'static Protocol> {
+        self.options.protocols.iter().map(|hosted| hosted.protocol)
     }
 
     /// The names of the databases, by number.
@@ -417,8 +427,13 @@ impl Node {
 
     /// Creates a database: its row in `system` is what makes it exist.
     /// It has replicas on these nodes, or on all.
-    pub async fn create_database(&self, name: &str, recipe: Recipe, members: Vec<NodeId>) -> Result<(), DatabaseError> {
-        self.directory.create_database(name, recipe, members).await
+    pub async fn create_database(
+        &self,
+        name: &str,
+        protocol: &Protocol,
+        members: Vec<NodeId>,
+    ) -> Result<(), DatabaseError> {
+        self.directory.create_database(name, protocol, members).await
     }
 
     /// Drops a database and everything in it.
@@ -431,27 +446,20 @@ impl Node {
         self.directory.change_members(database, members).await
     }
 
-    /// For how long a database keeps superseded versions; none: for as long as [`SettleOptions::history`] says.
-    pub async fn retain(&self, database: &str, retention: Option<Duration>) -> Result<(), DatabaseError> {
-        self.directory.retain(database, retention).await
+    /// Gives a setting of a database a value, or the default. Fails if databases of its protocol have no such setting, or
+    /// the value is not one of the setting's.
+    pub async fn set(&self, database: &str, name: &str, value: Option<&str>) -> Result<(), DatabaseError> {
+        self.directory.set(database, name, value).await
     }
 
-    /// So long a replica of a database of the tapir recipe waits with what is to be prepared for what has an earlier timestamp; none: nothing waits.
-    pub async fn set_prepare_wait(&self, database: &str, wait: Option<Duration>) -> Result<(), DatabaseError> {
-        self.directory.set_prepare_wait(database, wait).await
-    }
-
-    /// The same, if there is such a database of this name.
-    pub fn prepare_wait(&self, database: &str) -> Option<Duration> {
-        let (row, _) = self.directory.list().into_iter().find(|(row, _)| row.name == database)?;
-        let waits = matches!(Recipe::named(&row.protocol), Some(Recipe::Tapir(_)));
-        waits.then(|| Duration::from_nanos(row.prepare_wait_ns.unwrap_or(0)))
-    }
-
-    /// For how long a database keeps superseded versions, if there is one of this name.
-    pub fn retention(&self, database: &str) -> Option<Duration> {
-        let handle = self.directory.known(database)?;
-        Some(handle.retention().unwrap_or(self.options.settle.history))
+    /// The value of a database's setting. None if no protocol has a setting of this name; within, none if that of the
+    /// database has not, or the database is not known here.
+    pub fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
+        self.protocols().find_map(|protocol| protocol.setting(name))?;
+        Some(self.directory.setting(database, name).map(|(setting, value)| {
+            let node_says = || (setting.name == VERSION_RETENTION_PERIOD.name).then_some(self.options.settle.history);
+            value.or_else(node_says).map(duration::show).unwrap_or_default()
+        }))
     }
 
     /// From each of these on, a database's keys are another shard's. Comes back when that is agreed on and surely past; what was done before an error stays.

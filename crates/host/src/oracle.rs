@@ -129,7 +129,7 @@ impl Service {
 
     /// A question or an answer of another node. [`Service::end`] sends what there is to say.
     pub fn receive(self: &Arc<Self>, from: NodeId, frame: &[u8], batch: &mut Batch) {
-        let word = match envelope::read::<Word>(Kind::Oracle, frame) {
+        let word = match envelope::read::<Word>(Kind::ORACLE, frame) {
             Ok(word) => word,
             Err(why) => return tracing::warn!(%from, %why, "dropped a frame about timestamps"),
         };
@@ -293,7 +293,7 @@ impl Service {
 
     fn post(&self, to: NodeId, word: &Word) {
         if let Some(peers) = self.peers.get() {
-            peers.post(to, None, envelope::write(Kind::Oracle, word));
+            peers.post(to, None, envelope::write(Kind::ORACLE, word));
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Of a machine of a recipe, on this node in this life.
+    /// Of a machine of a protocol, on this node in this life.
     pub fn new(
         kind: Kind,
         key: MachineKey,

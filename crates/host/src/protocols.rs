@@ -1,5 +1,4 @@
-//! The protocols that this version runs, and the code that opens a database of each. Settings of a database still name
-//! protocols elsewhere (`directory.rs`, `node.rs`).
+//! The protocols that a node runs: how it opens a database of each. Shared code asks this table, and names no protocol.
 
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle};
@@ -7,7 +6,7 @@ use crate::identity::OpenError;
 use crate::{qwstore, spanner, tapir};
 use meridian_machine::NodeId;
 use meridian_placement::DatabaseRow;
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use std::sync::Arc;
 
 /// Opens a database of this row on a node.
@@ -17,22 +16,20 @@ pub type Open = fn(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<
 /// those that there are.
 pub type ChooseReplicas = fn(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError>;
 
-/// A protocol on a node.
-pub struct Protocol {
+/// A protocol as a node runs it.
+#[derive(Clone, Copy, Debug)]
+pub struct HostedProtocol {
+    /// Its row.
+    pub protocol: &'static Protocol,
     /// Opens a database.
     pub open: Open,
     /// Chooses the nodes of a new one.
     pub choose_replicas: ChooseReplicas,
 }
 
-/// How a protocol opens databases.
-pub fn of(recipe: Recipe) -> Protocol {
-    match recipe {
-        Recipe::Spanner => Protocol { open: spanner::open, choose_replicas: spanner::choose_replicas },
-        Recipe::Tapir(_) => Protocol { open: tapir::open, choose_replicas: tapir::choose_replicas },
-        Recipe::QwStore => Protocol { open: qwstore::open, choose_replicas: qwstore::choose_replicas },
-    }
-}
+/// The protocols of this version.
+pub const ALL: [HostedProtocol; 4] =
+    [spanner::HOSTED, tapir::HOSTED_STRICTLY_SERIALIZABLE, tapir::HOSTED_SERIALIZABLE, qwstore::HOSTED];
 
 /// The nodes that were asked for, or all: nodes that there are, each once, in order.
 pub fn those_or_all(mut asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {

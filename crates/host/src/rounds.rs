@@ -298,7 +298,7 @@ impl Rounds {
     /// Another node asks or answers.
     pub fn receive(&self, from: NodeId, frame: &[u8]) {
         // The clock is read under the lock: the state sees moments in their order.
-        match envelope::read::<Word>(Kind::Time, frame) {
+        match envelope::read::<Word>(Kind::TIME, frame) {
             Ok(Word::Poll(poll)) => {
                 let state = self.state.lock();
                 let answer = state.keeper.answer(boot_ns(), poll);
@@ -361,7 +361,7 @@ impl Rounds {
 
     fn say(&self, to: NodeId, word: &Word) {
         if let Some(peers) = self.peers.get() {
-            peers.post(to, None, envelope::write(Kind::Time, word));
+            peers.post(to, None, envelope::write(Kind::TIME, word));
             peers.flush(to);
         }
     }

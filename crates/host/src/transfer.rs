@@ -97,7 +97,7 @@ impl Transfers {
 
     /// Takes in a frame of another node.
     pub fn receive(&self, from: NodeId, frame: &[u8]) {
-        match envelope::read(Kind::Transfer, frame) {
+        match envelope::read(Kind::TRANSFER, frame) {
             Ok(parcel) => drop(self.work.lock().send(Work::Heard { from, parcel })),
             Err(why) => tracing::warn!(%from, %why, "dropped a part of a copy"),
         }
@@ -159,7 +159,7 @@ impl Carrier {
         match said {
             Said::Post(to, parcel) => {
                 if let Some(peers) = self.peers.get() {
-                    peers.post(to, None, envelope::write(Kind::Transfer, &parcel));
+                    peers.post(to, None, envelope::write(Kind::TRANSFER, &parcel));
                     peers.flush(to);
                 }
             }
@@ -234,11 +234,11 @@ mod tests {
             Parcel::Page { number: 3, page: 1, versions: Vec::new(), last: true },
             Parcel::Done { number: 3 },
         ] {
-            let frame = envelope::write(Kind::Transfer, &parcel);
-            assert!(envelope::is(Kind::Transfer, &frame) && !envelope::is(Kind::Spanner, &frame));
-            assert_eq!(envelope::read::<Parcel>(Kind::Transfer, &frame), Ok(parcel));
+            let frame = envelope::write(Kind::TRANSFER, &parcel);
+            assert!(envelope::is(Kind::TRANSFER, &frame) && !envelope::is(Kind::TIME, &frame));
+            assert_eq!(envelope::read::<Parcel>(Kind::TRANSFER, &frame), Ok(parcel));
             for cut in 0..frame.len() {
-                assert!(envelope::read::<Parcel>(Kind::Transfer, &frame[..cut]).is_err());
+                assert!(envelope::read::<Parcel>(Kind::TRANSFER, &frame[..cut]).is_err());
             }
         }
     }

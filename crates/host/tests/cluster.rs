@@ -13,7 +13,7 @@ use meridian_host::sources::Reference;
 use meridian_host::spanner::Patience;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_systems::Recipe;
+use meridian_systems::spanner;
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,13 +70,16 @@ fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
     let members = members();
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     let first = nodes[0].clone().unwrap();
-    block_on(first.create_database("lab", Recipe::Spanner, Vec::new())).unwrap();
+    block_on(first.create_database("lab", &spanner::PROTOCOL, Vec::new())).unwrap();
     let found = |node: &Node| block_on(node.find_database("lab")).unwrap();
     for node in nodes.iter().flatten() {
         assert!(found(node).is_some());
     }
     let exists = DatabaseError::Exists("lab".into());
-    assert_eq!(block_on(nodes[1].as_ref().unwrap().create_database("lab", Recipe::Spanner, Vec::new())), Err(exists));
+    assert_eq!(
+        block_on(nodes[1].as_ref().unwrap().create_database("lab", &spanner::PROTOCOL, Vec::new())),
+        Err(exists)
+    );
     put_in(&found(&first).unwrap(), "k", "in the lab");
     drop(first);
     nodes[0] = None;

@@ -5,7 +5,7 @@ use futures::executor::block_on;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::settle::SettleOptions;
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_systems::Recipe;
+use meridian_systems::spanner;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::path::Path;
 use std::sync::Arc;
@@ -236,10 +236,10 @@ fn databases_are_created_kept_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     {
         let node = Node::open(small(folder.path())).unwrap();
-        block_on(node.create_database("lab", Recipe::Spanner, Vec::new())).unwrap();
-        block_on(node.create_database("shed", Recipe::Spanner, Vec::new())).unwrap();
+        block_on(node.create_database("lab", &spanner::PROTOCOL, Vec::new())).unwrap();
+        block_on(node.create_database("shed", &spanner::PROTOCOL, Vec::new())).unwrap();
         assert_eq!(
-            block_on(node.create_database("lab", Recipe::Spanner, Vec::new())),
+            block_on(node.create_database("lab", &spanner::PROTOCOL, Vec::new())),
             Err(DatabaseError::Exists("lab".into()))
         );
         assert!(matches!(block_on(node.drop_database("postgres")), Err(DatabaseError::Permanent(_))));
@@ -251,7 +251,7 @@ fn databases_are_created_kept_and_dropped() {
     let node = Node::open(small(folder.path())).unwrap();
     assert_eq!(node.databases(), ["system", "postgres", "meridian", "lab"]);
     assert_eq!(get(&node.database("lab").unwrap(), "k").as_deref(), Some("kept"));
-    block_on(node.create_database("shed", Recipe::Spanner, Vec::new())).unwrap();
+    block_on(node.create_database("shed", &spanner::PROTOCOL, Vec::new())).unwrap();
     assert_eq!(get(&node.database("shed").unwrap(), "k"), None);
 }
 
@@ -259,17 +259,19 @@ fn databases_are_created_kept_and_dropped() {
 fn a_database_keeps_versions_for_as_long_as_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::open(small(folder.path())).unwrap();
-    block_on(node.create_database("lab", Recipe::Spanner, Vec::new())).unwrap();
+    block_on(node.create_database("lab", &spanner::PROTOCOL, Vec::new())).unwrap();
     let (here, there) = (node.database("meridian").unwrap(), node.database("lab").unwrap());
     let old = [&here, &there].map(|database| {
         let at = put(database, "k", "one");
         put(database, "k", "two");
         at
     });
-    assert_eq!(node.retention("meridian"), Some(Duration::from_secs(600)));
-    assert!(matches!(block_on(node.retain("nowhere", None)), Err(DatabaseError::Missing(_))));
-    block_on(node.retain("meridian", Some(Duration::from_secs(1)))).unwrap();
-    assert_eq!(node.retention("meridian"), Some(Duration::from_secs(1)));
+    let retention = |database| node.setting(database, "version_retention_period").flatten();
+    let retain = |database, value| block_on(node.set(database, "version_retention_period", value));
+    assert_eq!(retention("meridian").as_deref(), Some("10min"));
+    assert!(matches!(retain("nowhere", None), Err(DatabaseError::Missing(_))));
+    retain("meridian", Some("1s")).unwrap();
+    assert_eq!(retention("meridian").as_deref(), Some("1s"));
     let read = |database: &Arc<dyn Database>, at| {
         let mut transaction = begin(database, Mode::ReadOnly(ReadAt::Exact(at)));
         block_on(transaction.get(&Key::from("k"), Lock::Shared))
@@ -290,8 +292,8 @@ fn a_database_keeps_versions_for_as_long_as_it_says() {
     drop((here, there));
     drop(node);
     let again = Node::open(small(folder.path())).unwrap();
-    assert_eq!(again.retention("meridian"), Some(Duration::from_secs(1)));
-    assert_eq!(again.retention("lab"), Some(Duration::from_secs(600)));
-    block_on(again.retain("meridian", None)).unwrap();
-    assert_eq!(again.retention("meridian"), Some(Duration::from_secs(600)));
+    let retention = |database| again.setting(database, "version_retention_period").flatten();
+    assert_eq!((retention("meridian").as_deref(), retention("lab").as_deref()), (Some("1s"), Some("10min")));
+    block_on(again.set("meridian", "version_retention_period", None)).unwrap();
+    assert_eq!(retention("meridian").as_deref(), Some("10min"));
 }

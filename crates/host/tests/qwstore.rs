@@ -1,4 +1,4 @@
-//! Databases of the qwstore recipe: one node, and three with a fourth that has no replica, in one process over TCP.
+//! Databases of the qwstore protocol: one node, and three with a fourth that has no replica, in one process over TCP.
 
 mod common;
 
@@ -10,7 +10,7 @@ use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
-use meridian_systems::Recipe;
+use meridian_systems::baselines::qwstore;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
     };
     let open = || Node::open(Options { settle, ..Options::alone().at(folder.path()) }).unwrap();
     let mut node = open();
-    block_on(node.create_database("lab", Recipe::QwStore, Vec::new())).unwrap();
+    block_on(node.create_database("lab", &qwstore::PROTOCOL, Vec::new())).unwrap();
     for life in 0..4 {
         for number in 0..50 {
             let (key, value) = (format!("k{number}"), life.to_string());
@@ -78,7 +78,7 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
     assert!(matches!(split, DatabaseError::Failed(Failure::Refused(_))), "{split}");
     drop((session, database));
     block_on(node.drop_database("lab")).unwrap();
-    block_on(node.create_database("lab", Recipe::QwStore, Vec::new())).unwrap();
+    block_on(node.create_database("lab", &qwstore::PROTOCOL, Vec::new())).unwrap();
     assert_eq!(get_in(&lab(&node), "last"), None);
 }
 
@@ -94,7 +94,9 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
     let open = |node: u32| open(node, &members, folder.path());
     let (mut nodes, client): (Vec<Arc<Node>>, Arc<Node>) = ((1..=3).map(open).collect(), open(4));
     let on: Vec<NodeId> = (1..=3).map(NodeId).collect();
-    insist(|| block_on(client.create_database("lab", Recipe::QwStore, on.clone())).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(client.create_database("lab", &qwstore::PROTOCOL, on.clone())).map_err(|error| error.to_string())
+    });
     let from_client = lab(&client);
     put_in(&from_client, "k0", "by the client");
     // What is acknowledged is at each of them.
@@ -144,12 +146,12 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
 #[test]
 fn any_number_of_nodes_that_there_are_may_have_replicas() {
     let node = Node::open(Options::alone()).unwrap();
-    let error = block_on(node.create_database("lab", Recipe::QwStore, vec![NodeId(2)])).unwrap_err();
+    let error = block_on(node.create_database("lab", &qwstore::PROTOCOL, vec![NodeId(2)])).unwrap_err();
     assert_eq!(error.to_string(), "there is no node 2, only 1 to 1");
     let (folder, members) = (tempfile::tempdir().unwrap(), common::members());
     let nodes: Vec<Arc<Node>> = (1..=2).map(|node| open(node, &members[..2], folder.path())).collect();
     insist(|| {
-        block_on(nodes[0].create_database("lab", Recipe::QwStore, Vec::new())).map_err(|error| error.to_string())
+        block_on(nodes[0].create_database("lab", &qwstore::PROTOCOL, Vec::new())).map_err(|error| error.to_string())
     });
     put_in(&lab(&nodes[1]), "k", "v");
     assert!(nodes.iter().all(|node| get_in(&lab(node), "k").as_deref() == Some("v")));

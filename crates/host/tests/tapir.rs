@@ -1,4 +1,4 @@
-//! Databases of the tapir recipe: one node, and three in one process over TCP, some of which die.
+//! Databases of the tapir protocol: one node, and three in one process over TCP, some of which die.
 
 mod common;
 
@@ -9,14 +9,14 @@ use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
+use meridian_systems::tapir;
 use meridian_txn::locking::Members as GroupMembers;
-use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const TAPIR: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
+const TAPIR: &Protocol = &tapir::STRICTLY_SERIALIZABLE;
 
 fn lab(node: &Node) -> Arc<dyn Database> {
     insist(|| {
@@ -77,20 +77,23 @@ fn what_is_to_be_prepared_waits_for_as_long_as_the_database_says() {
         put_in(&database, "k", value);
         begun.elapsed()
     };
-    let is = |node: &Node| node.prepare_wait("lab");
-    assert_eq!((is(&node), node.prepare_wait("meridian")), (Some(Duration::ZERO), None));
-    assert!(matches!(block_on(node.set_prepare_wait("nowhere", None)), Err(DatabaseError::Missing(_))));
-    assert!(matches!(block_on(node.set_prepare_wait("meridian", Some(WAIT))), Err(DatabaseError::Protocol(_))));
-    block_on(node.set_prepare_wait("lab", Some(WAIT))).unwrap();
-    insist(|| if is(&node) == Some(WAIT) { Ok(()) } else { Err("not yet".to_owned()) });
+    let is = |node: &Node| node.setting("lab", "prepare_wait").flatten();
+    let set = |node: &Node, database, value| block_on(node.set(database, "prepare_wait", value));
+    assert_eq!((is(&node).as_deref(), node.setting("meridian", "prepare_wait")), (Some("0"), Some(None)));
+    assert!(matches!(set(&node, "nowhere", None), Err(DatabaseError::Missing(_))));
+    assert!(matches!(set(&node, "meridian", Some("200ms")), Err(DatabaseError::Protocol(_))));
+    assert!(matches!(set(&node, "lab", Some("soon")), Err(DatabaseError::Setting { .. })));
+    assert!(matches!(block_on(node.set("lab", "colour", Some("red"))), Err(DatabaseError::NoSetting { .. })));
+    set(&node, "lab", Some("200ms")).unwrap();
+    insist(|| if is(&node).as_deref() == Some("200ms") { Ok(()) } else { Err("not yet".to_owned()) });
     assert!(takes(&node, "late") >= WAIT);
     drop(node);
     let node = open();
-    assert_eq!(is(&node), Some(WAIT));
+    assert_eq!(is(&node).as_deref(), Some("200ms"));
     assert!(takes(&node, "late again") >= WAIT);
-    block_on(node.set_prepare_wait("lab", None)).unwrap();
+    set(&node, "lab", None).unwrap();
     insist(|| if takes(&node, "at once") < WAIT { Ok(()) } else { Err("it still waits".to_owned()) });
-    assert_eq!(is(&node), Some(Duration::ZERO));
+    assert_eq!(is(&node).as_deref(), Some("0"));
 }
 
 fn three() -> (Vec<Member>, tempfile::TempDir) {

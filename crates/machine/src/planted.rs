@@ -218,7 +218,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Every one that clients' histories or disks tell of. Of the Spanner recipe's, `ReadVoteNotRenewed`, `FencedServes` and `SlotWithdrawnLate` are not
+    /// Every one that clients' histories or disks tell of. Of the Spanner protocol's, `ReadVoteNotRenewed`, `FencedServes` and `SlotWithdrawnLate` are not
     /// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold `WoundsCommits` (`sim/tests/spanner.rs`). `LogContradictsStore` a transcript of the group holds, `ReadsNewcomer` a situation
     /// that is played (`sim/tests/spanner.rs`).
     pub const ALL: [Rule; 46] = [

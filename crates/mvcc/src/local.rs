@@ -3,7 +3,7 @@
 //! ```text
 //!   \0local\0 <shard> bounds          which keys it has
 //!   \0local\0 <shard> child <n>       which shard a part of it became, and with which keys
-//!   \0local\0 <shard> recipe …        whatever the recipe that runs it must not lose
+//!   \0local\0 <shard> recipe …        what the shard's protocol must not lose (the key is older than the term)
 //!   \0local\0 <shard> recipe s <t>    which versions of table t's schema hold in it
 //! ```
 //!
@@ -14,7 +14,7 @@ use crate::{Key, KeyRange};
 const PREFIX: &[u8] = b"\0local\0";
 const BOUNDS: &[u8] = b"bounds";
 const CHILD: &[u8] = b"child";
-const RECIPE: &[u8] = b"recipe";
+const PROTOCOL: &[u8] = b"recipe";
 
 fn key(shard: u32, name: &[u8]) -> Vec<u8> {
     [PREFIX, &shard.to_be_bytes(), name].concat()
@@ -55,25 +55,25 @@ pub fn child_of(row: &[u8]) -> Option<u32> {
     row.last_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// A row of the recipe's own.
-pub fn recipe(shard: u32, name: &[u8]) -> Key {
-    [&*key(shard, RECIPE), name].concat().into()
+/// A row of the protocol's own.
+pub fn protocol(shard: u32, name: &[u8]) -> Key {
+    [&*key(shard, PROTOCOL), name].concat().into()
 }
 
-/// How the names of rows of schemas begin, among a recipe's own: every recipe writes them so, because sessions read them.
+/// How the names of rows of schemas begin, among a protocol's own: every protocol writes them so, because sessions read them.
 pub const SCHEMA: u8 = b's';
 
 /// Where it stands which versions of a table's schema hold in a shard. A table whose schema never changed has none.
 pub fn schema(shard: u32, table: u32) -> Key {
-    recipe(shard, &[&[SCHEMA], &table.to_be_bytes()[..]].concat())
+    protocol(shard, &[&[SCHEMA], &table.to_be_bytes()[..]].concat())
 }
 
 /// All of these.
 pub fn schemas(shard: u32) -> KeyRange {
-    KeyRange::prefix(&recipe(shard, &[SCHEMA]))
+    KeyRange::prefix(&protocol(shard, &[SCHEMA]))
 }
 
-/// All rows of the recipe's own.
-pub fn recipes(shard: u32) -> KeyRange {
-    KeyRange::prefix(&key(shard, RECIPE))
+/// All rows of the protocol's own.
+pub fn protocol_rows(shard: u32) -> KeyRange {
+    KeyRange::prefix(&key(shard, PROTOCOL))
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{local, query, start_over, tags};
 use meridian_pg::Databases;
 use meridian_sql::Engine;
-use meridian_txn::{Begin, Database, Failure, Future, Transaction};
+use meridian_txn::{Begin, Database, Failure, Future, IsolationLevel, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,6 +13,10 @@ use std::sync::atomic::Ordering::Relaxed;
 struct Broken;
 
 impl Database for Broken {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::Serializable
+    }
+
     fn begin(&self, _: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         panic!("broken on purpose")
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{PATIENCE, query, start, start_by};
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -116,7 +116,7 @@ async fn many_workers_empty_a_queue_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_locks_nothing_waits_and_nothing_is_skipped() {
-    let tapir = Recipe::OF_TRANSACTIONS.into_iter().find(|recipe| matches!(recipe, Recipe::Tapir(_)));
+    let tapir = Protocol::named("tapir");
     let server = start_by(tapir.expect("there is one")).await;
     let client = server.client().await;
     jobs(&client).await;

@@ -1,8 +1,10 @@
 //! Which databases there are.
 
+use meridian_clock::duration;
 use meridian_machine::{DatabaseId, NodeId, ShardId};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The database that holds the cluster's own facts.
 pub const SYSTEM: DatabaseId = DatabaseId(0);
@@ -27,51 +29,112 @@ pub fn shards_key(id: DatabaseId) -> Vec<u8> {
 }
 
 /// One database, as its row in `system` says.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseRow {
     /// Its number, never reused.
-    #[n(0)]
     pub id: DatabaseId,
     /// Its name.
-    #[n(1)]
     pub name: String,
-    /// The recipe that runs it.
-    #[n(2)]
+    /// The name of its protocol.
     pub protocol: String,
     /// The shards that it began with. What they became since, their own logs say.
-    #[n(3)]
     pub shards: Vec<ShardId>,
     /// Dropped: the row stays so that the number is not given out again.
-    #[n(4)]
     pub dropped: bool,
-    /// For how long superseded versions can be read, in nanoseconds; without it, for as long as the node says.
-    #[n(5)]
-    #[cbor(default)]
-    pub retention_ns: Option<u64>,
-    /// The nodes that have a replica, where that is fixed from the beginning; none: all nodes, or whoever its groups say.
-    #[n(6)]
-    #[cbor(default)]
+    /// Its settings: name and value. The protocol has validated them.
+    pub settings: BTreeMap<String, String>,
+    /// The nodes that have a replica, where that is fixed from the beginning; none: all nodes, or those that its groups
+    /// say.
     pub replicas: Vec<NodeId>,
-    /// So long a replica of TAPIR waits with what is to be prepared for what has an earlier timestamp, in nanoseconds; without it, nothing waits.
-    #[n(7)]
-    #[cbor(default)]
-    pub prepare_wait_ns: Option<u64>,
     /// How often others took over from those.
-    #[n(8)]
-    #[cbor(default)]
     pub epoch: u32,
     /// From whom these take over; none, once they have.
-    #[n(9)]
-    #[cbor(default)]
     pub former: Vec<NodeId>,
     /// Since which epoch a node has a replica, without a break; one that is not named, from the beginning.
-    #[n(10)]
-    #[cbor(default)]
     pub since: Vec<(NodeId, u32)>,
 }
 
+/// A row as it is written. Fields that earlier versions did not know are the last ones.
+#[derive(Encode, Decode)]
+struct Written {
+    #[n(0)]
+    id: DatabaseId,
+    #[n(1)]
+    name: String,
+    #[n(2)]
+    protocol: String,
+    #[n(3)]
+    shards: Vec<ShardId>,
+    #[n(4)]
+    dropped: bool,
+    /// `version_retention_period` and `prepare_wait` in nanoseconds: a node of the version before reads them here, and a
+    /// row that it wrote has no map.
+    #[n(5)]
+    #[cbor(default)]
+    retention_ns: Option<u64>,
+    #[n(6)]
+    #[cbor(default)]
+    replicas: Vec<NodeId>,
+    #[n(7)]
+    #[cbor(default)]
+    prepare_wait_ns: Option<u64>,
+    #[n(8)]
+    #[cbor(default)]
+    epoch: u32,
+    #[n(9)]
+    #[cbor(default)]
+    former: Vec<NodeId>,
+    #[n(10)]
+    #[cbor(default)]
+    since: Vec<(NodeId, u32)>,
+    #[n(11)]
+    #[cbor(default)]
+    settings: Option<BTreeMap<String, String>>,
+}
+
+const RETENTION: &str = "version_retention_period";
+const PREPARE_WAIT: &str = "prepare_wait";
+
+impl From<&DatabaseRow> for Written {
+    fn from(row: &DatabaseRow) -> Written {
+        let DatabaseRow { id, name, protocol, shards, dropped, settings, replicas, epoch, former, since } = row.clone();
+        let ns = |name: &str| {
+            let time = duration::parse(settings.get(name)?)?;
+            Some(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+        };
+        let (retention_ns, prepare_wait_ns) = (ns(RETENTION), ns(PREPARE_WAIT));
+        let settings = Some(settings);
+        Written {
+            id,
+            name,
+            protocol,
+            shards,
+            dropped,
+            retention_ns,
+            replicas,
+            prepare_wait_ns,
+            epoch,
+            former,
+            since,
+            settings,
+        }
+    }
+}
+
+impl From<Written> for DatabaseRow {
+    fn from(written: Written) -> DatabaseRow {
+        let Written { id, name, protocol, shards, dropped, replicas, epoch, former, since, .. } = written;
+        let settings = written.settings.unwrap_or_else(|| {
+            let of = |name: &str, ns: Option<u64>| Some((name.to_owned(), duration::show(Duration::from_nanos(ns?))));
+            let known = [of(RETENTION, written.retention_ns), of(PREPARE_WAIT, written.prepare_wait_ns)];
+            known.into_iter().flatten().collect()
+        });
+        DatabaseRow { id, name, protocol, shards, dropped, settings, replicas, epoch, former, since }
+    }
+}
+
 impl DatabaseRow {
-    /// A database with one shard under the spanner recipe.
+    /// A database of the protocol "spanner" with one shard.
     pub fn new(id: DatabaseId, name: impl Into<String>) -> Self {
         let (protocol, shards) = ("spanner".into(), vec![ShardId(0)]);
         DatabaseRow {
@@ -80,9 +143,8 @@ impl DatabaseRow {
             protocol,
             shards,
             dropped: false,
-            retention_ns: None,
+            settings: BTreeMap::new(),
             replicas: Vec::new(),
-            prepare_wait_ns: None,
             epoch: 0,
             former: Vec::new(),
             since: Vec::new(),
@@ -98,12 +160,12 @@ impl DatabaseRow {
 
     /// The row's value in `system`.
     pub fn value(&self) -> Vec<u8> {
-        minicbor::to_vec(self).expect("invariant: writing to memory cannot fail")
+        minicbor::to_vec(Written::from(self)).expect("invariant: writing to memory cannot fail")
     }
 
     /// Reads a row. `None` if these bytes are not one.
     pub fn read(value: &[u8]) -> Option<Self> {
-        minicbor::decode(value).ok()
+        minicbor::decode::<Written>(value).ok().map(DatabaseRow::from)
     }
 }
 
@@ -130,8 +192,8 @@ impl Databases {
     pub fn learn(&mut self, row: DatabaseRow) -> bool {
         let known = self.by_id.get(&row.id);
         let row = match known {
-            // Those of birth are what they are; but for how long they keep versions.
-            Some(known) if row.id < FIRST_FREE => DatabaseRow { retention_ns: row.retention_ns, ..known.clone() },
+            // Those of birth are what they are, but for their settings.
+            Some(known) if row.id < FIRST_FREE => DatabaseRow { settings: row.settings, ..known.clone() },
             None if row.id < FIRST_FREE => return false,
             _ => row,
         };
@@ -174,13 +236,21 @@ mod tests {
             assert_eq!(DatabaseRow::read(&row.value()[..cut]), None);
         }
         assert!(row.key().starts_with(row_prefix()));
-        let of_lab = DatabaseRow { prepare_wait_ns: Some(5_000_000), ..row.clone() };
-        assert_eq!(DatabaseRow::read(&of_lab.value()), Some(of_lab));
+        let settings = [("prepare_wait", "5ms"), ("version_retention_period", "1h"), ("theirs", "x")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let of_lab = DatabaseRow { settings, ..row.clone() };
+        assert_eq!(DatabaseRow::read(&of_lab.value()), Some(of_lab.clone()));
         // As versions wrote it that did not know of anything behind `dropped`.
         let mut older = Vec::new();
         let mut written = minicbor::Encoder::new(&mut older);
         written.array(5).and_then(|row| row.u32(7)?.str("lab")?.str("spanner")?.array(1)?.u32(0)?.bool(false)).unwrap();
         assert_eq!(DatabaseRow::read(&older), Some(row));
+        // As the version before the map of settings wrote it, and reads it.
+        let written = Written { settings: None, ..Written::from(&of_lab) };
+        assert_eq!((written.retention_ns, written.prepare_wait_ns), (Some(3_600_000_000_000), Some(5_000_000)));
+        let older = DatabaseRow::read(&minicbor::to_vec(written).unwrap()).expect("a row");
+        assert_eq!(older.settings.len(), 2);
+        assert_eq!(older.settings["prepare_wait"], "5ms");
     }
 
     #[test]
@@ -202,9 +272,10 @@ mod tests {
         let mut databases = Databases::at_birth();
         assert!(!databases.learn(DatabaseRow { dropped: true, ..DatabaseRow::new(SYSTEM, "system") }));
         assert!(databases.named("system").is_some());
-        let kept = DatabaseRow { retention_ns: Some(7), dropped: true, ..DatabaseRow::new(MERIDIAN, "another") };
-        assert!(databases.learn(kept.clone()), "but for how long it keeps versions");
-        assert!(!databases.learn(kept));
-        assert_eq!(databases.named("meridian").and_then(|row| row.retention_ns), Some(7));
+        let settings = BTreeMap::from([("version_retention_period".to_owned(), "7s".to_owned())]);
+        let set = DatabaseRow { settings, dropped: true, ..DatabaseRow::new(MERIDIAN, "another") };
+        assert!(databases.learn(set.clone()), "but for their settings");
+        assert!(!databases.learn(set));
+        assert_eq!(databases.named("meridian").map(|row| row.settings.len()), Some(1));
     }
 }

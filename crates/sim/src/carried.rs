@@ -1,7 +1,7 @@
-//! What the world has to know of a recipe to carry it, and nothing else of it.
+//! What the world has to know of a protocol to carry it, and nothing else of it.
 //!
 //! ```text
-//!   the world                                                      a recipe
+//!   the world                                                      a protocol
 //!   a node boots ────────────────── begin ────────────────────────▶ a life: replicas from what the disks have, a desk, a gateway
 //!   frames, timers, syncs ───────── the replicas' own steps ───────▶ effects ── act: what only such replicas ask for
 //!   a session is polled ─────────── wishes of its desk ────────────▶ frames and alarms
@@ -9,7 +9,7 @@
 //!   everybody went home ─────────── is_at_rest, holds ─────────────▶ whether something is left, and what copies have to hold
 //! ```
 //!
-//! Faults, disks, clocks, the network, clients and judges are the world's, and know none. What only some recipes do or ask for, the others leave as it
+//! Faults, disks, clocks, the network, clients and judges are the world's, and know none. What only some protocols do or ask for, the others leave as it
 //! stands here.
 
 use crate::life::{Life, Member, Unfit};
@@ -22,7 +22,7 @@ use meridian_mvcc::{KeyRange, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What replicas of a recipe say.
+/// What replicas of a protocol say.
 pub type MessageOf<R> = <<R as Carried>::Replica as Machine>::Message;
 /// What they ask for.
 pub type EffectOf<R> = <<R as Carried>::Replica as Machine>::Effect;
@@ -66,7 +66,7 @@ pub trait Desk: Send + Sync + 'static {
     fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()>;
 }
 
-/// A recipe, as the world carries it.
+/// A protocol, as the world carries it.
 pub trait Carried: Sized + 'static {
     /// A shard's replica.
     type Replica: Machine<Message: Clone, Timer: Copy>;
@@ -74,9 +74,9 @@ pub trait Carried: Sized + 'static {
     type Desk: Desk<Message = MessageOf<Self>>;
     /// What a life has besides what every life has.
     type Own;
-    /// What happens in no other recipe's world.
+    /// What happens in no other protocol's world.
     type Happening;
-    /// What is agreed on outside of the database, in `system`, where a recipe needs that.
+    /// What is agreed on outside of the database, in `system`, where a protocol needs that.
     type Catalog: Default;
 
     /// A message as it travels.
@@ -133,7 +133,7 @@ pub trait Carried: Sized + 'static {
     fn what_is_left(member: &Member<Self::Replica>) -> String;
     /// The keys that a replica has, and whether it holds their versions; nothing, of a replica whose shard goes on without it.
     fn holds(member: &Member<Self::Replica>) -> Option<(KeyRange, bool)>;
-    /// Holds what happened against what the recipe promises; what a client was not told gets the timestamp at which it was installed. Transactions and equal copies are promised, unless a recipe
+    /// Holds what happened against what the protocol promises; what a client was not told gets the timestamp at which it was installed. Transactions and equal copies are promised, unless a protocol
     /// says otherwise.
     fn judge(world: &mut World<Self>) -> Result<(), String> {
         world.judge_transactions()

@@ -3,10 +3,8 @@
 //! Some are broken at the world's seams: what a disk keeps, when versions are installed, what a clock says, who hears a message. What only the code
 //! itself can do wrong is a [`Rule`]: a switch that no program that ships has. While something is planted, assertions are silent.
 
-use crate::{Faults, Options, campaign};
+use crate::{Faults, Options, campaign, tapir};
 use meridian_machine::planted::Rule;
-use meridian_systems::Recipe;
-use meridian_txn::tapir::Guarantee;
 
 /// What the world does wrong on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +72,7 @@ impl Defect {
 
     /// A world without leaders in which it may show.
     pub fn world_of_tapir(self, seed: u64) -> Options {
-        let protocol = Recipe::Tapir(Guarantee::StrictlySerializable);
+        let protocol = &tapir::STRICTLY_SERIALIZABLE;
         // Replicas stay where they are: what is broken here shows without, and sooner.
         Options { protocol, defect: Some(self), faults: self.faults(), moves: Some(0), ..campaign(seed) }
     }

@@ -4,7 +4,6 @@
 //! off, or lose what they had not synced; a minority may lose what they had.
 
 use crate::{Options, Timebase};
-use meridian_systems::Recipe;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -240,7 +239,7 @@ impl Nemesis {
         ];
         let mut allowed: Vec<Kind> =
             groups.iter().filter(|(allowed, _)| *allowed).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
-        allowed.retain(|kind| *kind != Sleep || options.protocol == Recipe::Spanner); // Elsewhere nobody leads.
+        allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders); // Elsewhere nobody leads.
         let some = if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
         let kinds: Vec<Kind> = (0..some).map(|_| allowed.swap_remove(rng.random_range(0..allowed.len()))).collect();
         let pace_ns = [100, 300, 1_000, 3_000][rng.random_range(0..4)] * MS;

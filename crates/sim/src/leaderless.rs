@@ -21,7 +21,7 @@ pub type Key = (u64, NodeId);
 
 const NO_NODE: NodeId = NodeId(0);
 
-/// A recipe without leaders.
+/// A protocol without leaders.
 pub trait Leaderless: 'static {
     /// What is said.
     type Message: Send;

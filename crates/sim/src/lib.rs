@@ -13,7 +13,7 @@
 //! A run has three parts: faults, quiet (everybody must get on), and the end (no lock is left, all copies are equal). Then the history is judged
 //! by timestamps, by cycles and by what the workload promises, and against what the replicas installed.
 //!
-//! Which recipe a world runs ([`Options::protocol`]) it knows by one trait (`carried`): faults, disks, clocks, network, clients and judges are the same for all.
+//! Which protocol a world runs ([`Options::protocol`]) it knows by one trait (`carried`): faults, disks, clocks, network, clients and judges are the same for all.
 //!
 //! | folder | what a life, a desk and the world's own happenings are |
 //! |---|---|
@@ -35,6 +35,7 @@ mod leaderless;
 mod life;
 mod network;
 pub mod profile;
+pub mod protocols;
 mod qwstore;
 mod regions;
 pub mod scene;
@@ -49,25 +50,21 @@ mod zipf;
 
 pub use defects::Defect;
 pub use faults::Faults;
+pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
+pub use spanner::{STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life};
 pub use workload::Workload;
 
-use crate::qwstore::QwStore;
-use crate::spanner::Spanner;
-use crate::tapir::Tapir;
-use crate::world::World;
 use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};
-use meridian_systems::Recipe;
-use meridian_txn::tapir::Guarantee;
 use std::collections::BTreeMap;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// What the nodes run.
-    pub protocol: Recipe,
+    pub protocol: &'static SimulatedProtocol,
     /// Where everything is drawn from.
     pub seed: u64,
     /// How many nodes.
@@ -128,14 +125,13 @@ impl Options {
 
     /// Whether clients may count on the order of real time.
     pub fn is_strict(&self) -> bool {
-        let promised = [Recipe::Spanner, Recipe::Tapir(Guarantee::StrictlySerializable)].contains(&self.protocol);
-        promised && !self.deceives()
+        self.protocol.row.real_time_order && !self.deceives()
     }
 
     /// A short run with everything that may go wrong.
     pub fn new(seed: u64) -> Self {
         Options {
-            protocol: Recipe::Spanner,
+            protocol: protocols::DEFAULT,
             seed,
             nodes: 3,
             gateways: 0,
@@ -208,138 +204,6 @@ impl Report {
     }
 }
 
-/// What every campaign of some hundred seeds under all faults should meet, where groups are led.
-pub const SHOULD_MEET: &[&str] = &[
-    "a commit is asked for again after it was agreed",
-    "a commit waits for a lock",
-    "a first question comes after its transaction has ended",
-    "a leader gives up because its lease has lapsed",
-    "a member is too far behind for the log",
-    "a member's log does not follow the leader's",
-    "a coordinator aborts while votes are outstanding",
-    "a coordinator that knows nothing of a transaction says that it is aborted",
-    "a participant asks what became of a transaction",
-    "a prepared transaction is wounded",
-    "a shard is asked for keys that it has no more",
-    "a shard that was only read votes",
-    "a snapshot waits for a prepared transaction",
-    "a transaction commits in two phases",
-    "a vote comes before the commit",
-    "an attempt is aborted for a split",
-    "an attempt waits for a split",
-    "the bound of a shard that was only read passes",
-    "a new leader has entries of which it does not know whether they are agreed",
-    "a question is asked again while it waits",
-    "a snapshot above every commit is promised",
-    "timestamps without commits are closed",
-    "shards negotiate at which timestamp they are read",
-    "what is prepared writes into other keys than are read",
-    "a snapshot waits for a commit before it",
-    "a snapshot waits for its time",
-    "a transaction that waits is wounded",
-    "an old question comes late",
-    "an outcome is forgotten for the sake of newer ones",
-    "entries that were never agreed are replaced",
-    "leadership is handed to whoever asks most",
-    "leadership is lost while a commit is being agreed on",
-];
-
-/// What every such campaign should meet.
-pub const fn should_meet(protocol: Recipe) -> &'static [&'static str] {
-    match protocol {
-        Recipe::Spanner => SHOULD_MEET,
-        Recipe::Tapir(_) => SHOULD_MEET_OF_TAPIR,
-        Recipe::QwStore => &[],
-    }
-}
-
-/// The same where nobody leads.
-const SHOULD_MEET_OF_TAPIR: &[&str] = &[
-    "a client knows of a later view than a replica",
-    "a commit comes to a replica that has not heard of it",
-    "a proposal that waits is looked at before one that came earlier",
-    "a replica between two views is silent",
-    "a replica has not heard of what is decided",
-    "a snapshot waits for what is prepared below it",
-    "a transaction is proposed that has ended",
-    "a transaction is proposed that is being recovered",
-    "a transaction is recovered that has committed",
-    "a transaction is recovered that has not committed",
-    "a view begins without what a replica was told",
-    "a view change decides what nobody had decided",
-    "a view does not begin in time",
-    "a view is merged from records of different views",
-    "a view's leader says again that it has begun",
-    "an attempt comes that is not the newest",
-    "an operation takes the slow path",
-    "another timestamp is proposed",
-    "nobody can say in time whether a transaction has committed",
-    "somebody has not heard that a view has begun",
-    "something is proposed again",
-    "the nearest replica does not answer",
-];
-
-/// The steps of the protocol, in each role, at which a node may end.
-pub const STEPS: &[&str] = &[
-    "candidate: asks for votes",
-    "candidate: is elected",
-    "coordinator: forgets",
-    "coordinator: has all votes",
-    "coordinator: its decision is agreed",
-    "coordinator: proposes its decision",
-    "coordinator: tells its decision",
-    "coordinator: waits for votes",
-    "leader: answers",
-    "leader: begins to serve",
-    "leader: falls silent",
-    "leader: its commit is agreed",
-    "leader: proposes a ceiling",
-    "leader: proposes a commit",
-    "leader: proposes a split",
-    "leader: proposes other members",
-    "leader: registers a change of the schema",
-    "member: a change of the schema is agreed",
-    "member: a split is agreed",
-    "member: another's commit is agreed",
-    "member: another's prepare record is agreed",
-    "member: is removed",
-    "participant: asks for the outcome",
-    "participant: hears the outcome",
-    "participant: proposes to prepare",
-    "participant: the outcome is agreed",
-    "participant: votes",
-    "reader: lets go",
-    "reader: votes",
-    "session: asks one group to commit",
-    "session: asks several groups to commit",
-    "voter: gives its vote",
-];
-
-/// How many message delays each kind of transaction waits for, without faults.
-pub fn delays() -> Vec<(&'static str, u64)> {
-    World::<Spanner>::delays()
-}
-
-/// The same where nobody leads.
-pub fn delays_of_tapir() -> Vec<(&'static str, u64)> {
-    World::<Tapir>::delays()
-}
-
-/// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it woke after its lease had ended.
-pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
-    World::<Spanner>::reads_after_a_pause(defect)
-}
-
-/// What a session reads of a key that is 2, when an answer comes that an earlier life of its node has asked for, of a key that is 1.
-pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
-    World::<Spanner>::reads_in_the_next_life(defect)
-}
-
-/// Whether a session that goes on where its node's member was replaced finds nothing where a key has been since before its snapshot.
-pub fn finds_nothing_at_a_newcomer(rule: Option<planted::Rule>) -> bool {
-    World::<Spanner>::finds_nothing_at_a_newcomer(rule)
-}
-
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };
@@ -348,13 +212,9 @@ pub fn run(options: Options) -> Report {
     sometimes::count();
     steps::watch(options.kill_at);
     let scene = options.profile.zip(options.scene);
-    let mut report = match (options.protocol, scene) {
-        (Recipe::Spanner, None) => World::<Spanner>::new(options).run(),
-        (Recipe::Spanner, Some(((costs, _), scene))) => World::<Spanner>::new(options).stage(scene, costs),
-        (Recipe::Tapir(_), None) => World::<Tapir>::new(options).run(),
-        (Recipe::Tapir(_), Some(((costs, _), scene))) => World::<Tapir>::new(options).stage(scene, costs),
-        (Recipe::QwStore, None) => World::<QwStore>::new(options).run(),
-        (Recipe::QwStore, Some(((costs, _), scene))) => World::<QwStore>::new(options).stage(scene, costs),
+    let mut report = match scene {
+        None => (options.protocol.run)(options),
+        Some(((costs, _), scene)) => (options.protocol.stage)(options, scene, costs),
     };
     steps::watch(None);
     planted::plant(None, false);

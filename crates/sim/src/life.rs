@@ -99,7 +99,7 @@ pub struct Life<R: Carried> {
     pub store: Arc<RedbStore>,
     /// What the node does by sessions of its own.
     pub errands: BTreeMap<u64, BoxFuture<'static, ()>>,
-    /// What only this recipe's lives have.
+    /// What only this protocol's lives have.
     pub own: R::Own,
 }
 

@@ -81,7 +81,7 @@ impl Client<'_> {
             desk.rest(pause_ns).await;
         }
         if plan.scope == Scope::Negotiated {
-            self.run("SET spanner.negotiate_timestamps = on").await?;
+            self.run("SET meridian.negotiate_timestamps = on").await?;
         }
         let alone = plan.alone;
         if !alone {

@@ -6,7 +6,7 @@
 use crate::client::MARK;
 use meridian_clock::Timestamp;
 use meridian_history::{Transaction, invariants};
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use meridian_txn::{Lock, Mode, ReadAt};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -64,7 +64,7 @@ impl Workload {
     ];
 
     /// Those that a protocol can be held against.
-    pub fn of(protocol: Recipe) -> &'static [Workload] {
+    pub fn of(protocol: &Protocol) -> &'static [Workload] {
         if protocol.has_transactions() { &Workload::ALL } else { &Workload::OF_REGISTERS }
     }
 

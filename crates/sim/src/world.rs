@@ -118,7 +118,7 @@ enum Event<R: Carried> {
     Write,
     Synced,
     Settle,
-    /// Something of its recipe's own.
+    /// Something of its protocol's own.
     Of(R::Happening),
     Alarm(KeyOf<R>),
     Boot,

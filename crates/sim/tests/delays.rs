@@ -1,6 +1,8 @@
 //! What transactions wait for, in message delays, beside what the papers' protocols must wait for: `delays.txt` and `delays-tapir.txt`, of which the third column was
 //! written by hand.
 
+use meridian_sim::protocols;
+
 fn golden(text: &'static str) -> Vec<(&'static str, u64)> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let golden = lines.map(|line| {
@@ -19,10 +21,10 @@ fn told(found: Vec<(&'static str, u64)>) -> Vec<(&'static str, u64)> {
 
 #[test]
 fn no_transaction_waits_for_more_messages_than_is_written() {
-    assert_eq!(told(meridian_sim::delays()), golden(include_str!("delays.txt")));
+    assert_eq!(told((protocols::SPANNER.delays)()), golden(include_str!("delays.txt")));
 }
 
 #[test]
 fn nor_where_nobody_leads() {
-    assert_eq!(told(meridian_sim::delays_of_tapir()), golden(include_str!("delays-tapir.txt")));
+    assert_eq!(told((protocols::TAPIR.delays)()), golden(include_str!("delays-tapir.txt")));
 }

@@ -2,13 +2,12 @@
 
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
-use meridian_sim::{Defect, Faults, Options, Workload, campaign, run};
-use meridian_systems::Recipe;
+use meridian_sim::{Defect, Faults, Options, Workload, campaign, protocols, run};
 
 fn world(seed: u64) -> Options {
-    let all = Workload::of(Recipe::QwStore);
+    let all = Workload::of(protocols::QWSTORE.row);
     let workload = all[seed as usize % all.len()];
-    Options { protocol: Recipe::QwStore, transactions: 150, workload, ..campaign(seed) }
+    Options { protocol: &protocols::QWSTORE, transactions: 150, workload, ..campaign(seed) }
 }
 
 /// `SEEDS=1000 cargo test …` looks further.

@@ -1,10 +1,10 @@
-//! The spanner recipe under every fault, judged; and the judges, with worlds that are broken on purpose.
+//! Spanner under every fault, judged; and the judges, with worlds that are broken on purpose.
 
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
 use meridian_machine::planted::Rule;
 use meridian_sim::{
-    Defect, Faults, Options, Report, SHOULD_MEET, Timebase, Workload, campaign, finds_nothing_at_a_newcomer, is_wrong,
+    Defect, Faults, Options, Report, Timebase, Workload, campaign, finds_nothing_at_a_newcomer, is_wrong, protocols,
     reads_after_a_pause, reads_in_the_next_life, run, shrink,
 };
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
         let least = if rare.contains(name) { seeds() / 100 } else { seeds() / 5 };
         assert!(struck.get(name).is_some_and(|times| *times >= least), "{name}: {struck:?}");
     }
-    let missed: Vec<&&str> = SHOULD_MEET.iter().filter(|what| !met.contains_key(**what)).collect();
+    let missed: Vec<&&str> = protocols::SPANNER.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
     assert!(missed.is_empty(), "never met: {missed:?}");
 }
 

@@ -1,9 +1,7 @@
 //! Replicas without a leader that move to other nodes while clients work, under every fault, judged; and worlds in which a rule of that is broken.
 
 use meridian_machine::planted::Rule;
-use meridian_sim::{Defect, Options, Report, Workload, campaign, run};
-use meridian_systems::Recipe;
-use meridian_txn::tapir::Guarantee;
+use meridian_sim::{Defect, Options, Report, Workload, campaign, protocols, run};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +13,8 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
 
 /// Every third world promises an order, and not that of real time.
 fn world(seed: u64) -> Options {
-    let guarantee = if seed % 3 == 2 { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
+    let protocol = if seed % 3 == 2 { &protocols::TAPIR_SERIALIZABLE } else { &protocols::TAPIR };
     let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
-    let protocol = Recipe::Tapir(guarantee);
     Options { protocol, workload, transactions: 150, moves: Some(4), ..campaign(seed) }
 }
 

@@ -2,15 +2,15 @@
 
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
-use meridian_sim::{Defect, Faults, Options, Regions, Report, Timebase, Workload, campaign, run, should_meet};
-use meridian_systems::Recipe;
-use meridian_txn::tapir::Guarantee;
+use meridian_sim::{
+    Defect, Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
+};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-const STRICT: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
+const STRICT: &SimulatedProtocol = &protocols::TAPIR;
 
 /// How many seeds: `SEEDS=1000 cargo test …` looks further, from `FIRST` on.
 fn from_environment(name: &str, otherwise: u64) -> u64 {
@@ -19,8 +19,8 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
 
 /// Every third world promises an order, and not that of real time.
 fn world(seed: u64) -> Options {
-    let guarantee = if seed % 3 == 2 { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
-    Options { protocol: Recipe::Tapir(guarantee), transactions: 150, ..campaign(seed) }
+    let protocol = if seed % 3 == 2 { &protocols::TAPIR_SERIALIZABLE } else { STRICT };
+    Options { protocol, transactions: 150, ..campaign(seed) }
 }
 
 fn told(report: &Report) -> String {
@@ -47,9 +47,9 @@ fn every_history_is_what_was_promised() {
     let judged = |seed| {
         let options = world(seed);
         let report = run(options);
-        println!("{} {} {}", options.protocol.name(), options.workload, told(&report));
+        println!("{} {} {}", options.protocol.row.name, options.workload, told(&report));
         if let Err(why) = &report.verdict {
-            panic!("{} {}: {why}", options.protocol.name(), options.workload);
+            panic!("{} {}: {why}", options.protocol.row.name, options.workload);
         }
         report
     };
@@ -71,7 +71,7 @@ fn every_history_is_what_was_promised() {
     for what in ["recovery", "session gone", "view asked for"] {
         assert!(changed.get(what).is_some_and(|times| *times > seeds), "{what}: {changed:?}");
     }
-    let missed: Vec<&&str> = should_meet(STRICT).iter().filter(|what| !met.contains_key(**what)).collect();
+    let missed: Vec<&&str> = STRICT.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
     // Some worlds are too few for what is rare.
     assert!(missed.len() <= if seeds < 300 { 2 } else { 0 }, "never met: {missed:?}");
 }

@@ -5,7 +5,7 @@ use crate::datetime::{self, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::names;
-use crate::parse::{AlterDatabase, DatabaseSetting};
+use crate::parse::AlterDatabase;
 use crate::response::{Column, Response, Status};
 use crate::session::Session;
 use crate::settings;
@@ -14,10 +14,9 @@ use crate::system::Surroundings;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_clock::Timestamp;
-use meridian_txn::Mode;
+use meridian_txn::{IsolationLevel, Mode};
 use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What databases are made in; a statement that makes one is no part of a transaction.
 pub(crate) async fn outside(session: &mut Session, what: &str) -> Result<Arc<dyn Surroundings>, SqlError> {
@@ -37,6 +36,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
     match &compiled.source.statement {
         Statement::StartTransaction { modes, begin, .. } => {
             let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
+            accept_isolation(session, modes)?;
             if session.work.as_ref().is_some_and(|work| work.explicit) {
                 session
                     .notices
@@ -104,7 +104,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let (around, name) = (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
             match compiled.source.alter_database.clone() {
                 Some(AlterDatabase::Members(members)) => around.change_members(&name, members).await?,
-                Some(AlterDatabase::Set(setting, value)) => around.set(&name, setting, value).await?,
+                Some(AlterDatabase::Set(setting, value)) => set(&*around, &name, &setting, value.as_deref()).await?,
                 None => {}
             }
             done("ALTER DATABASE")
@@ -165,8 +165,18 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
 fn reads_only(modes: &[TransactionMode], otherwise: bool) -> bool {
     modes.iter().fold(otherwise, |before, mode| match mode {
         TransactionMode::AccessMode(access) => *access == TransactionAccessMode::ReadOnly,
-        // Every isolation level is accepted, and runs as SERIALIZABLE.
         TransactionMode::IsolationLevel(_) => before,
+    })
+}
+
+/// 0A000 if a transaction is to have a stronger isolation level than the database's.
+fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), SqlError> {
+    modes.iter().try_for_each(|mode| match mode {
+        TransactionMode::IsolationLevel(level) => {
+            let unknown = || SqlError::new(state::SYNTAX, format!("syntax error at or near \"{level}\""));
+            session.settings.accept_isolation(IsolationLevel::named(&level.to_string()).ok_or_else(unknown)?)
+        }
+        TransactionMode::AccessMode(_) => Ok(()),
     })
 }
 
@@ -205,6 +215,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
         Set::SetTimeZone { value, .. } => session.settings.set("timezone", &text(value)),
         Set::SetNames { charset_name, .. } => session.settings.set("client_encoding", &charset_name.value),
         Set::SetTransaction { modes, session: whole, .. } => {
+            accept_isolation(session, modes)?;
             if *whole {
                 let on = reads_only(modes, false);
                 return session.settings.set("default_transaction_read_only", if on { "on" } else { "off" });
@@ -226,6 +237,16 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     }
 }
 
+/// Gives a setting of a database a value. Refuses a setting of sessions: in PostgreSQL a database can have its own
+/// defaults of those.
+async fn set(around: &dyn Surroundings, database: &str, name: &str, value: Option<&str>) -> Result<(), SqlError> {
+    if settings::DEFAULTS.iter().any(|(of_sessions, _)| *of_sessions == name) {
+        return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
+            .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
+    }
+    around.set(database, name, value).await
+}
+
 /// 0A000 unless a session is to be of the user that it is of.
 fn itself(session: &Session, name: &str, what: &str) -> Result<(), SqlError> {
     if name == session.user() || name.eq_ignore_ascii_case("none") {
@@ -235,7 +256,7 @@ fn itself(session: &Session, name: &str, what: &str) -> Result<(), SqlError> {
 }
 
 /// As in Cloud Spanner: when this session's newest transaction that wrote was committed.
-const COMMIT_TIMESTAMP: &str = "spanner.commit_timestamp";
+const COMMIT_TIMESTAMP: &str = "meridian.commit_timestamp";
 
 /// A commit's timestamp as text.
 fn shown(at: Timestamp) -> Datum {
@@ -252,6 +273,7 @@ fn name_of_show(variable: &[ast::Ident]) -> String {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["time", "zone"] => "timezone".to_owned(),
         ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
+        ["spanner", own] => format!("meridian.{own}"), // As earlier versions called them.
         words => words.join("."),
     }
 }
@@ -281,13 +303,9 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
     }
-    if let Some(setting) = DatabaseSetting::named(&name) {
-        let value = session.engine.surroundings().and_then(|around| around.setting(session.engine.name(), setting));
-        let shown = |time: Duration| match time.as_micros() {
-            micros if !micros.is_multiple_of(1000) => format!("{micros}us"),
-            _ => settings::shown(time),
-        };
-        return rows(vec![vec![value.map_or(Datum::Null, |time| Datum::text(shown(time)))]]);
+    let of_database = || session.engine.surroundings()?.setting(session.engine.name(), &name);
+    if let Some(value) = of_database() {
+        return rows(vec![vec![value.map_or(Datum::Null, Datum::text)]]);
     }
     let Some(value) = session.settings.get(&name) else {
         let mut error =

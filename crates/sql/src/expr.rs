@@ -8,6 +8,7 @@ use crate::memory::{Held, QueryMemory};
 use crate::number;
 use crate::system::{Sessions, Surroundings};
 use crate::types::Type;
+use meridian_txn::IsolationLevel;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct Facts {
     pub(crate) sessions: Arc<Sessions>,
     /// What the session's client knows it by.
     pub(crate) pid: i32,
+    /// The isolation level of the database's transactions.
+    pub(crate) isolation: IsolationLevel,
     /// What queries may hold.
     pub(crate) memory: Arc<QueryMemory>,
 }

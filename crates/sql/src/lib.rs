@@ -82,7 +82,7 @@ pub use error::{SqlError, state};
 pub use expr::Facts;
 pub use limits::check_value;
 pub use memory::{Held, QueryMemory};
-pub use parse::{ChosenProtocol, DatabaseSetting, GroupMembers};
+pub use parse::{ChosenProtocol, GroupMembers};
 pub use response::{Column, Description, Response, Status};
 pub use scan::{Condition, Position};
 pub use session::Session;

@@ -5,15 +5,12 @@ use crate::dialect::Bounded;
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
-use crate::settings::duration;
 use meridian_clock::{Interval, Timestamp};
 use meridian_txn::ReadAt;
 use sqlparser::ast::{self, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 /// One statement.
 #[derive(Clone, Debug)]
@@ -43,55 +40,8 @@ pub struct ChosenProtocol {
 pub(crate) enum AlterDatabase {
     /// Who is in its groups.
     Members(GroupMembers),
-    /// What it says of itself; none: what it is without a word.
-    Set(DatabaseSetting, Option<Duration>),
-}
-
-/// What a database says of itself, a duration each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DatabaseSetting {
-    /// For how long it keeps superseded versions.
-    Retention,
-    /// So long its replicas wait with what is to be prepared for what has an earlier timestamp (TAPIR §6.6).
-    PrepareWait,
-}
-
-impl DatabaseSetting {
-    const ALL: [DatabaseSetting; 2] = [DatabaseSetting::Retention, DatabaseSetting::PrepareWait];
-
-    /// The setting of this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|setting| name.eq_ignore_ascii_case(setting.name()))
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            DatabaseSetting::Retention => "version_retention_period", // As Cloud Spanner has it.
-            DatabaseSetting::PrepareWait => "prepare_wait",
-        }
-    }
-
-    /// What it may be.
-    fn possible(self) -> RangeInclusive<Duration> {
-        const SECOND: Duration = Duration::from_secs(1);
-        const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
-        match self {
-            DatabaseSetting::Retention => SECOND..=TEN_YEARS,
-            DatabaseSetting::PrepareWait => Duration::ZERO..=SECOND,
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            DatabaseSetting::Retention => {
-                "Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'."
-            }
-            DatabaseSetting::PrepareWait => {
-                "What is to be prepared waits for 0 to 1s: ALTER DATABASE lab SET prepare_wait = '5ms'."
-            }
-        }
-    }
+    /// The value of a setting; none: its default.
+    Set(String, Option<String>),
 }
 
 /// Which nodes are to be in a database's groups.
@@ -117,7 +67,7 @@ pub(crate) enum AsOf {
 }
 
 impl AsOf {
-    /// What `spanner.read_only_staleness` says, as in Cloud Spanner: the present, or another state; nothing, if it says nothing.
+    /// What `meridian.read_only_staleness` says, as in Cloud Spanner: the present, or another state; nothing, if it says nothing.
     pub(crate) fn of_setting(text: &str) -> Option<Option<AsOf>> {
         let (kind, time) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let time = time.trim().to_owned();
@@ -361,37 +311,52 @@ fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDat
     let alter = if begins(3, "members") {
         AlterDatabase::Members(members(&tokens[3..])?)
     } else {
-        let setting = DatabaseSetting::ALL.into_iter().find(|setting| begins(4, setting.name()));
-        let Some(setting) = setting.filter(|_| begins(3, "set") || begins(3, "reset")) else { return Ok(None) };
-        AlterDatabase::Set(setting, setting_value(setting, &tokens[3..])?)
+        match setting(&tokens[3..])? {
+            Some((name, value)) => AlterDatabase::Set(name, value),
+            None => return Ok(None),
+        }
     };
     tokens.truncate(3);
     tokens[0].token = Token::make_keyword("create");
     Ok(Some(alter))
 }
 
-/// `SET version_retention_period = '1h'`, or `TO`; `RESET version_retention_period`.
-fn setting_value(setting: DatabaseSetting, tokens: &[TokenWithSpan]) -> Result<Option<Duration>, SqlError> {
-    let wrong = |what: &str| {
-        SqlError::new(state::INVALID_PARAMETER, format!("{}: {what}", setting.name()))
-            .hint(setting.hint())
-            .at(names::place(tokens[1].span.start))
+/// The name and the value of `SET name = value`, or `TO value`; without a value `TO DEFAULT` and `RESET name`. None if it
+/// is neither SET nor RESET.
+fn setting(tokens: &[TokenWithSpan]) -> Result<Option<(String, Option<String>)>, SqlError> {
+    let [verb, rest @ ..] = tokens else { return Ok(None) };
+    let (sets, resets) = (is_word(verb, "set"), is_word(verb, "reset"));
+    let wrong = || {
+        SqlError::new(state::SYNTAX, "ALTER DATABASE … SET takes one setting and its value")
+            .hint("For example: ALTER DATABASE lab SET version_retention_period = '1h', or RESET version_retention_period.")
+            .at(names::place(verb.span.start))
     };
-    match tokens {
-        [reset, _] if is_word(reset, "reset") => Ok(None),
-        [set, _, sign, value] if is_word(set, "set") && (sign.token == Token::Eq || is_word(sign, "to")) => {
-            if is_word(value, "default") {
-                return Ok(None);
-            }
-            let Token::SingleQuotedString(text) = &value.token else { return Err(wrong("a duration is expected")) };
-            let time = duration(text).ok_or_else(|| wrong(&format!("'{text}' is no duration")))?;
-            if setting.possible().contains(&time) {
-                Ok(Some(time))
-            } else {
-                Err(wrong(&format!("'{text}' is out of range")))
-            }
+    let is_sign = |token: &TokenWithSpan| token.token == Token::Eq || is_word(token, "to");
+    let end = if resets { rest.len() } else { rest.iter().position(is_sign).unwrap_or(rest.len()) };
+    // Names may have a prefix.
+    let mut name = String::new();
+    for (at, token) in rest[..end].iter().enumerate() {
+        match &token.token {
+            Token::Word(word) if at.is_multiple_of(2) => name.push_str(&word.value.to_lowercase()),
+            Token::Period if !at.is_multiple_of(2) => name.push('.'),
+            _ => return if sets || resets { Err(wrong()) } else { Ok(None) },
         }
-        _ => Err(wrong("a duration is expected, and nothing behind it")),
+    }
+    if name.is_empty() || name.ends_with('.') {
+        return if sets || resets { Err(wrong()) } else { Ok(None) };
+    }
+    match &rest[end..] {
+        [] if resets => Ok(Some((name, None))),
+        [_, value] if sets => match &value.token {
+            Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default") => {
+                Ok(Some((name, None)))
+            }
+            Token::Word(word) => Ok(Some((name, Some(word.value.clone())))),
+            Token::SingleQuotedString(text) | Token::Number(text, _) => Ok(Some((name, Some(text.clone())))),
+            _ => Err(wrong()),
+        },
+        _ if sets || resets => Err(wrong()),
+        _ => Ok(None),
     }
 }
 

@@ -221,7 +221,7 @@ impl Session {
     /// One attempt at a portal's next rows.
     async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
         let lock_timeout = self.settings.timeout("lock_timeout");
-        let negotiates = self.settings.is_on("spanner.negotiate_timestamps");
+        let negotiates = self.settings.is_on("meridian.negotiate_timestamps");
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_locking(Locking::Wait);

@@ -62,7 +62,9 @@ impl Session {
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
         let user = user.into();
         let seat = engine.sessions().enter(engine.name(), &user);
+        let isolation = engine.database().isolation();
         let facts = Facts {
+            isolation,
             user,
             database: engine.name().into(),
             around: engine.surroundings().cloned(),
@@ -73,7 +75,7 @@ impl Session {
         Session {
             engine,
             facts,
-            settings: Settings::default(),
+            settings: Settings::of(isolation),
             local: Vec::new(),
             work: None,
             prepared: HashMap::new(),

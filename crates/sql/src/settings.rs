@@ -2,15 +2,20 @@
 
 use crate::error::{SqlError, state};
 use crate::parse::AsOf;
+use meridian_clock::duration;
+use meridian_txn::IsolationLevel;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A session's settings. Names in small letters.
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
+    /// The level of the database's transactions.
+    isolation: IsolationLevel,
 }
 
-pub(crate) const DEFAULTS: [(&str, &str); 43] = [
+/// The settings of sessions and their defaults, besides the isolation level, whose default is the database's.
+pub(crate) const DEFAULTS: [(&str, &str); 41] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),
@@ -21,7 +26,6 @@ pub(crate) const DEFAULTS: [(&str, &str); 43] = [
     ("default_table_access_method", "heap"),
     ("default_tablespace", ""),
     ("default_transaction_deferrable", "off"),
-    ("default_transaction_isolation", "serializable"),
     ("default_transaction_read_only", "off"),
     ("default_with_oids", "off"),
     ("escape_string_warning", "off"),
@@ -35,6 +39,8 @@ pub(crate) const DEFAULTS: [(&str, &str); 43] = [
     ("jit", "off"),
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
+    ("meridian.negotiate_timestamps", "off"),
+    ("meridian.read_only_staleness", "STRONG"),
     ("quote_all_identifiers", "off"),
     ("row_security", "on"),
     ("search_path", "\"$user\", public"),
@@ -43,15 +49,12 @@ pub(crate) const DEFAULTS: [(&str, &str); 43] = [
     ("server_version_num", "160000"),
     ("session_authorization", "root"),
     ("session_replication_role", "origin"),
-    ("spanner.negotiate_timestamps", "off"),
-    ("spanner.read_only_staleness", "STRONG"),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
     ("synchronize_seqscans", "off"),
     ("synchronous_commit", "on"),
     ("timezone", "UTC"),
     ("transaction_deferrable", "off"),
-    ("transaction_isolation", "serializable"),
     ("transaction_timeout", "0"),
     ("xmloption", "content"),
 ];
@@ -87,8 +90,8 @@ const DESCRIBED: [(&str, &[&str]); 24] = [
     ("xmloption", &["content"]),
 ];
 
-/// Each of them is accepted, and runs as the strongest.
-const ISOLATION_LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
+/// The settings that show the isolation level.
+const OF_ISOLATION: [&str; 2] = ["default_transaction_isolation", "transaction_isolation"];
 
 /// The words of a list, without quotes.
 fn words(list: &str) -> impl Iterator<Item = &str> {
@@ -127,7 +130,9 @@ pub(crate) const FIXED: [&str; 7] = [
 ];
 
 /// How the names of settings begin that only this system has.
-const OWN: &str = "spanner.";
+const OWN: &str = "meridian.";
+/// The same in earlier versions: an alias.
+const OWN_BEFORE: &str = "spanner.";
 
 /// What PostgreSQL takes for a switch.
 fn switch(folded: &str) -> Option<bool> {
@@ -138,19 +143,34 @@ fn switch(folded: &str) -> Option<bool> {
     }
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Settings { values: DEFAULTS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect() }
-    }
-}
-
 impl Settings {
+    /// The settings of a new session on a database whose transactions have this isolation level.
+    pub(crate) fn of(isolation: IsolationLevel) -> Self {
+        let levels = OF_ISOLATION.map(|name| (name, isolation.name()));
+        let all = DEFAULTS.into_iter().chain(levels);
+        Settings { values: all.map(|(name, value)| (name.into(), value.into())).collect(), isolation }
+    }
+
     fn canonical(name: &str) -> String {
-        match name.to_lowercase().as_str() {
+        let name = name.to_lowercase();
+        match name.as_str() {
             "time_zone" => "timezone".into(),
             "transaction_isolation_level" => "transaction_isolation".into(),
-            name => name.into(),
+            _ => match name.strip_prefix(OWN_BEFORE) {
+                Some(own) => format!("{OWN}{own}"),
+                None => name,
+            },
         }
+    }
+
+    /// Accepts an isolation level for which the database's stands: the same, or a weaker one. 0A000 for a stronger one.
+    pub(crate) fn accept_isolation(&self, asked: IsolationLevel) -> Result<(), SqlError> {
+        if asked <= self.isolation {
+            return Ok(());
+        }
+        let (given, asked) = (self.isolation, asked.name().to_uppercase());
+        Err(SqlError::unsupported(format!("isolation level {asked} in this database"))
+            .hint(format!("The protocol of this database gives its transactions the level {given}.")))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -159,7 +179,7 @@ impl Settings {
 
     /// A setting that is a time; none when it is 0.
     pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
-        self.get(name).and_then(duration).filter(|timeout| !timeout.is_zero())
+        self.get(name).and_then(duration::parse).filter(|timeout| !timeout.is_zero())
     }
 
     /// Whether a switch is on.
@@ -169,7 +189,7 @@ impl Settings {
 
     /// Which state read-only transactions are to see; none: the present.
     pub(crate) fn staleness(&self) -> Option<AsOf> {
-        AsOf::of_setting(self.get("spanner.read_only_staleness")?).flatten()
+        AsOf::of_setting(self.get("meridian.read_only_staleness")?).flatten()
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
@@ -189,21 +209,22 @@ impl Settings {
                 self.values.insert(name, if on { "on" } else { "off" }.into());
                 return Ok(());
             }
-            "spanner.read_only_staleness" if folded != "default" && AsOf::of_setting(value).is_none() => {
+            "meridian.read_only_staleness" if folded != "default" && AsOf::of_setting(value).is_none() => {
                 return refused(
                     "It is STRONG, MAX_STALENESS 10s, EXACT_STALENESS 10s, MIN_READ_TIMESTAMP or READ_TIMESTAMP and a time.",
                 );
             }
-            "spanner.negotiate_timestamps" if folded != "default" => {
+            "meridian.negotiate_timestamps" if folded != "default" => {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
                 self.values.insert(name, if on { "on" } else { "off" }.into());
                 return Ok(());
             }
+            "transaction_isolation" | "default_transaction_isolation" if folded == "default" => return Ok(()),
             "transaction_isolation" | "default_transaction_isolation" => {
-                if folded != "default" && !ISOLATION_LEVELS.contains(&folded.as_str()) {
+                let Some(asked) = IsolationLevel::named(&folded) else {
                     return refused("It is serializable, repeatable read, read committed or read uncommitted.");
-                }
-                return Ok(());
+                };
+                return self.accept_isolation(asked);
             }
             _ => {}
         }
@@ -228,9 +249,9 @@ impl Settings {
         let default = DEFAULTS.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
         let value = if folded == "default" { default.unwrap_or("") } else { value };
         let is_duration = default.is_some() && name.ends_with("_timeout");
-        let shown = match is_duration.then(|| duration(value)) {
+        let shown = match is_duration.then(|| duration::parse(value)) {
             None => value.to_owned(),
-            Some(Some(duration)) => shown(duration),
+            Some(Some(time)) => duration::show(time),
             Some(None) => {
                 return refused(
                     "Valid units are \"us\", \"ms\", \"s\", \"min\", \"h\" and \"d\"; without one, milliseconds.",
@@ -248,7 +269,7 @@ impl Settings {
 
     pub(crate) fn reset(&mut self, name: Option<&str>) {
         match name {
-            None => *self = Settings::default(),
+            None => *self = Settings::of(self.isolation),
             Some(name) => {
                 let name = Self::canonical(name);
                 if let Some((_, value)) = DEFAULTS.iter().find(|(other, _)| *other == name) {
@@ -263,54 +284,23 @@ impl Settings {
     }
 }
 
-/// A duration as SHOW prints it: in the largest unit of which it is a whole number.
-pub(crate) fn shown(duration: Duration) -> String {
-    const UNITS: [(u128, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
-    let ms = duration.as_millis();
-    let unit = UNITS.iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
-    unit.map_or_else(|| "0".to_owned(), |(unit, name)| format!("{}{name}", ms / unit))
-}
-
-/// A duration as SET takes it: a number with a unit, milliseconds without one.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let text = text.trim().trim_matches('\'').trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    let seconds = match text[end..].trim() {
-        "us" => 1e-6,
-        "ms" | "" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(number * seconds).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_shown_in_their_largest_unit() {
-        let again = |text| duration(text).map(shown);
-        for (text, expected) in
-            [("0", "0"), ("250", "250ms"), ("1500ms", "1500ms"), ("60000", "1min"), ("2h", "2h"), ("1.5s", "1500ms")]
-        {
-            assert_eq!(again(text).as_deref(), Some(expected), "{text}");
-        }
-        let mut settings = Settings::default();
+    fn settings_take_durations_and_switches() {
+        let mut settings = Settings::of(IsolationLevel::Serializable);
         settings.set("statement_timeout", "1 min").expect("a duration");
         assert_eq!(settings.get("statement_timeout"), Some("1min"));
         let refused = settings.set("lock_timeout", "5 parsecs").expect_err("no duration");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
         settings.set("lock_timeout", "default").expect("it has one");
-        settings.set("spanner.negotiate_timestamps", "TRUE").expect("a switch");
-        assert!(settings.is_on("spanner.negotiate_timestamps"));
-        let refused = settings.set("spanner.negotiate_timestamps", "perhaps").expect_err("no switch");
+        settings.set("meridian.negotiate_timestamps", "TRUE").expect("a switch");
+        assert!(settings.is_on("meridian.negotiate_timestamps"));
+        let refused = settings.set("meridian.negotiate_timestamps", "perhaps").expect_err("no switch");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
-        let misspelt = settings.set("spanner.negotiate", "on").expect_err("not one of ours");
+        let misspelt = settings.set("meridian.negotiate", "on").expect_err("not one of ours");
         assert!(misspelt.sqlstate == "42602" && misspelt.to_string().contains("invalid configuration"), "{misspelt}");
         settings.set("theirs.anything", "x").expect("an extension's");
         assert_eq!(settings.timeout("lock_timeout"), None);
@@ -318,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_describes_how_things_are_may_be_set() {
-        let mut settings = Settings::default();
+        let mut settings = Settings::of(IsolationLevel::Serializable);
         for (name, value) in [
             ("row_security", "off"),
             ("extra_float_digits", "3"),
@@ -362,20 +352,22 @@ mod tests {
         assert!(settings.is_on("default_transaction_read_only"));
         let refused = settings.set("transaction_isolation", "chaos").expect_err("no level");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
+        settings.set("spanner.negotiate_timestamps", "on").expect("by the name of earlier versions");
+        assert!(settings.is_on("meridian.negotiate_timestamps"));
     }
 
     #[test]
-    fn durations_as_set_takes_them() {
-        let ms = |text| duration(text).map(|duration| duration.as_micros());
-        assert_eq!(ms("0"), Some(0));
-        assert_eq!(ms("250"), Some(250_000));
-        assert_eq!(ms("1500ms"), Some(1_500_000));
-        assert_eq!(ms("5s"), Some(5_000_000));
-        assert_eq!(ms("1 min"), Some(60_000_000));
-        assert_eq!(ms("2h"), Some(7_200_000_000));
-        assert_eq!(ms("10us"), Some(10));
-        for bad in ["", "s", "-1", "5 parsecs"] {
-            assert_eq!(ms(bad), None, "{bad}");
+    fn the_level_of_the_database_is_given_and_none_that_is_stronger() {
+        let mut settings = Settings::of(IsolationLevel::RepeatableRead);
+        for name in OF_ISOLATION {
+            for level in ["read uncommitted", "Read Committed", "repeatable read", "default"] {
+                settings.set(name, level).unwrap_or_else(|error| panic!("{name} = {level}: {error}"));
+                assert_eq!(settings.get(name), Some("repeatable read"));
+            }
+            let refused = settings.set(name, "serializable").expect_err("stronger");
+            assert_eq!(refused.sqlstate, state::FEATURE_NOT_SUPPORTED);
+            settings.reset(None);
+            assert_eq!(settings.get(name), Some("repeatable read"));
         }
     }
 }

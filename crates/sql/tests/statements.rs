@@ -5,6 +5,7 @@ mod common;
 use common::{prepared, run, session, session_of};
 use futures::executor::block_on;
 use meridian_sql::{Engine, QueryMemory, Response, Session, SqlError, Status};
+use meridian_txn::IsolationLevel;
 use std::sync::Arc;
 
 fn with_people() -> (Session, common::Memory) {
@@ -268,7 +269,7 @@ fn the_past_can_be_read() {
     let before = memory.now();
     assert_eq!(run(s, "delete from people where id < 3"), ["DELETE 2"]);
     // In microseconds, rounded up: this engine's clock has not come far.
-    let committed = run(s, "show spanner.commit_timestamp")[0].clone();
+    let committed = run(s, "show meridian.commit_timestamp")[0].clone();
     assert!(committed.ends_with("+00") && committed.contains(":"), "{committed}");
     assert_eq!(run(s, &format!("select count(*) from people as of system time '{before}'")), ["3", "SELECT 1"]);
     assert_eq!(run(s, "select count(*) from people"), ["1", "SELECT 1"]);
@@ -280,13 +281,13 @@ fn the_past_can_be_read() {
     assert!(run(s, "select 1 as of system time with_max_staleness('a while')")[0].starts_with("22007"));
     assert!(run(s, "select 1 as of system time with_luck('1s')")[0].starts_with("42601"));
     // The same for all that a session reads, and never for what it writes.
-    run(s, &format!("set spanner.read_only_staleness = 'READ_TIMESTAMP {before}'"));
+    run(s, &format!("set meridian.read_only_staleness = 'READ_TIMESTAMP {before}'"));
     assert_eq!(run(s, "select count(*) from people"), ["3", "SELECT 1"]);
     assert_eq!(run(s, "begin read only; select count(*) from people; commit")[1], "3");
     assert_eq!(run(s, "insert into people (id, name) values (9, 'Zoe')"), ["INSERT 0 1"]);
     assert_eq!(run(s, "select count(*) from people as of system time with_max_staleness('0s')")[0], "2");
-    assert_eq!(run(s, "set spanner.read_only_staleness = 'strong'; select count(*) from people")[1], "2");
-    assert!(run(s, "set spanner.read_only_staleness = 'MAX_STALENESS soon'")[0].starts_with("22023"));
+    assert_eq!(run(s, "set meridian.read_only_staleness = 'strong'; select count(*) from people")[1], "2");
+    assert!(run(s, "set meridian.read_only_staleness = 'MAX_STALENESS soon'")[0].starts_with("22023"));
 }
 
 #[test]
@@ -408,4 +409,40 @@ fn who_interrupts_a_commit_hears_that_its_outcome_is_unknown() {
     assert_eq!(s.interrupt().sqlstate, "40003");
     assert_eq!(run(s, "select 1"), ["1", "SELECT 1"]);
     assert_eq!(s.interrupt().sqlstate, "57014");
+}
+
+/// A session that asks for a weaker level than the database's gets the database's; a stronger one is refused.
+#[test]
+fn transactions_have_the_isolation_level_of_their_database() {
+    for (given, refused) in [
+        (IsolationLevel::Serializable, &[][..]),
+        (IsolationLevel::RepeatableRead, &["serializable"]),
+        (IsolationLevel::ReadCommitted, &["serializable", "repeatable read"]),
+    ] {
+        let engine = Engine::new("postgres", Arc::new(common::Memory::default().gives(given)));
+        let mut session = Session::new(Arc::new(engine), "root");
+        let s = &mut session;
+        let shown = |s: &mut Session| run(s, "show transaction isolation level")[0].clone();
+        assert_eq!(shown(s), given.name());
+        assert_eq!(run(s, "show default_transaction_isolation")[0], given.name());
+        for asked in IsolationLevel::ALL {
+            let is_refused = refused.contains(&asked.name());
+            for ask in ["begin isolation level", "start transaction isolation level"] {
+                let answer = run(s, &format!("{ask} {asked}"));
+                assert_eq!(answer[0].starts_with("0A000"), is_refused, "{given}, {asked}: {answer:?}");
+                assert_eq!(shown(s), given.name());
+                run(s, "rollback");
+            }
+            for ask in ["set transaction isolation level", "set session characteristics as transaction isolation level"]
+            {
+                let answer = run(s, &format!("begin; {ask} {asked}; rollback"));
+                assert_eq!(answer[1].starts_with("0A000"), is_refused, "{given}, {asked}: {answer:?}");
+                run(s, "rollback");
+            }
+            let answer = run(s, &format!("set default_transaction_isolation = '{asked}'"));
+            assert_eq!(answer[0].starts_with("0A000"), is_refused, "{given}, {asked}: {answer:?}");
+        }
+        assert_eq!(shown(s), given.name());
+        assert!(run(s, "begin isolation level snapshot")[0].starts_with("42601"));
+    }
 }

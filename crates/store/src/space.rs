@@ -293,9 +293,9 @@ impl Space {
         std::mem::take(&mut self.born.lock())
     }
 
-    /// What the recipe keeps for itself, as of the last agreed entry that is here.
-    pub fn recipe_rows(&self) -> Result<Vec<(Key, Value)>, StoreError> {
-        let range = local::recipes(self.shard);
+    /// What the protocol keeps for itself, as of the last agreed entry that is here.
+    pub fn protocol_rows(&self) -> Result<Vec<(Key, Value)>, StoreError> {
+        let range = local::protocol_rows(self.shard);
         let (mut rows, mut rest) = (Vec::new(), Some(range));
         while let Some(range) = rest {
             let id = self.versions();
@@ -308,8 +308,8 @@ impl Space {
     }
 
     /// The same of a copy that was received and is not in use.
-    pub fn recipe_rows_of(&self, copy: SpaceId) -> Result<Vec<(Key, Value)>, StoreError> {
-        let range = local::recipes(self.shard);
+    pub fn protocol_rows_of(&self, copy: SpaceId) -> Result<Vec<(Key, Value)>, StoreError> {
+        let range = local::protocol_rows(self.shard);
         let found = self.store.snapshot()?.scan(copy, &range, Timestamp::MAX, false, usize::MAX, usize::MAX)?;
         Ok(found.versions.into_iter().filter_map(|row| Some((row.key, row.version.value?))).collect())
     }
@@ -999,7 +999,7 @@ mod tests {
         for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
-        let row = |shard| Write { key: local::recipe(shard, b"r"), value: Some(Value::from("r")) };
+        let row = |shard| Write { key: local::protocol(shard, b"r"), value: Some(Value::from("r")) };
         parent.divide(split(vec![row(0), row(7)]), 4, 1);
         assert_eq!(seen(&parent, "z", 99), Err(StoreError::Elsewhere));
         assert!(parent.born().is_empty() && parent.expects() && parent.children().unwrap().is_empty());
@@ -1011,7 +1011,7 @@ mod tests {
             assert_eq!(parent.children().unwrap(), [(7, bounds.clone())]);
             let child = Space::open(1, 7, Arc::clone(&store) as Arc<dyn Store>).unwrap();
             assert_eq!(child.bounds(), bounds);
-            assert_eq!((parent.recipe_rows().unwrap().len(), child.recipe_rows().unwrap().len()), (1, 1));
+            assert_eq!((parent.protocol_rows().unwrap().len(), child.protocol_rows().unwrap().len()), (1, 1));
             assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 29)), (Ok(Some(10)), Ok(Some(12))));
             assert_eq!(seen(&child, "a", 99), Err(StoreError::Elsewhere));
             if life == 0 {
@@ -1122,7 +1122,7 @@ mod tests {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
         parent.divide(split(Vec::new()), 4, 1);
-        parent.install(at(21), &[Write { key: local::recipe(0, b"r"), value: Some(Value::from("r")) }], 5, 1);
+        parent.install(at(21), &[Write { key: local::protocol(0, b"r"), value: Some(Value::from("r")) }], 5, 1);
         parent.settle(usize::MAX).unwrap();
         let child = Space::open(1, 7, Arc::clone(&here)).unwrap();
         put(&child, "q", 30, 2);
@@ -1137,7 +1137,7 @@ mod tests {
         send(&parent, &other);
         assert_eq!(seen(&other, "a", 99), Ok(Some(10)));
         assert_eq!(seen(&other, "z", 99), Err(StoreError::Elsewhere));
-        assert_eq!(other.recipe_rows().unwrap().len(), 1);
+        assert_eq!(other.protocol_rows().unwrap().len(), 1);
         let [(7, bounds)] = &other.born()[..] else { panic!("it knows of the child") };
         let orphan = Space::open_with(1, 7, bounds.clone(), Arc::clone(&there)).unwrap();
         assert_eq!((orphan.extent().unwrap().position, seen(&orphan, "z", 99)), (0, Ok(None)));

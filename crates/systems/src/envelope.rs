@@ -14,27 +14,22 @@ use minicbor::{Decode, Encode};
 /// The format of envelopes that this program writes.
 const FORMAT: u8 = 1;
 
-/// Who speaks.
+/// The sender: a protocol, which declares its kind ([`Protocol`](crate::Protocol)), or a service of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// The spanner recipe's machines.
-    Spanner = 1,
-    /// Hosts that copy whole shards.
-    Transfer = 2,
-    /// Hosts that ask each other what time it is.
-    Time = 3,
-    /// Hosts that ask an oracle or an authority for timestamps.
-    Oracle = 4,
-    /// The tapir recipe's machines.
-    Tapir = 5,
-    /// The qwstore recipe's machines.
-    QwStore = 6,
+pub struct Kind(pub u8);
+
+impl Kind {
+    /// Nodes that copy whole shards.
+    pub const TRANSFER: Kind = Kind(2);
+    /// Nodes that ask each other for the time.
+    pub const TIME: Kind = Kind(3);
+    /// Nodes that ask an oracle or an authority for timestamps.
+    pub const ORACLE: Kind = Kind(4);
 }
 
 /// A message between machines, with who it is from and for.
 pub fn write_frame<M: Encode<()>>(kind: Kind, from: Address, to: Address, message: &M) -> Vec<u8> {
-    let mut bytes = vec![FORMAT, kind as u8];
+    let mut bytes = vec![FORMAT, kind.0];
     let wrote = minicbor::encode(from, &mut bytes)
         .and_then(|()| minicbor::encode(to, &mut bytes))
         .and_then(|()| minicbor::encode(message, &mut bytes));
@@ -66,8 +61,8 @@ impl<'b> Frame<'b> {
 
     /// Reads the message, which is of this kind.
     pub fn message<M: Decode<'b, ()>>(&self, kind: Kind) -> Result<M, String> {
-        if self.kind != kind as u8 {
-            let wanted = kind as u8;
+        if self.kind != kind.0 {
+            let wanted = kind.0;
             return Err(format!("a frame of kind {} is for a database whose frames are of kind {wanted}", self.kind));
         }
         minicbor::decode(self.message).map_err(|error| format!("a message cannot be read: {error}"))
@@ -82,7 +77,7 @@ pub fn read_frame<'b, M: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<
 
 /// A record for the log, or something that hosts say, of a kind.
 pub fn write<T: Encode<()>>(kind: Kind, what: &T) -> Vec<u8> {
-    let mut bytes = vec![FORMAT, kind as u8];
+    let mut bytes = vec![FORMAT, kind.0];
     minicbor::encode(what, &mut bytes).expect("invariant: writing to memory cannot fail");
     bytes
 }
@@ -99,7 +94,7 @@ pub fn is(kind: Kind, bytes: &[u8]) -> bool {
 
 fn body(wanted: Kind, bytes: &[u8]) -> Result<&[u8], String> {
     match kind_of(bytes)? {
-        (kind, body) if kind == wanted as u8 => Ok(body),
+        (kind, body) if kind == wanted.0 => Ok(body),
         (kind, _) => Err(format!("kind {kind} is not known here")),
     }
 }
@@ -119,25 +114,28 @@ mod tests {
     use super::*;
     use meridian_machine::{DatabaseId, Incarnation, NodeId, Role, ShardId};
 
+    const ONE: Kind = Kind(1);
+    const OTHER: Kind = Kind(5);
+
     #[test]
     fn envelopes_read_back_and_garbage_is_an_error() {
         let from = Address::replica(NodeId(1), DatabaseId(2), ShardId(3));
         let to = Address { incarnation: Incarnation(4), role: Role::Coordinator(5), ..from };
-        let frame = write_frame(Kind::Spanner, from, to, &"hello".to_string());
-        assert_eq!(read_frame::<String>(Kind::Spanner, &frame), Ok((from, to, "hello".to_string())));
-        assert_eq!(read::<u64>(Kind::Tapir, &write(Kind::Tapir, &77u64)), Ok(77));
-        assert!(read_frame::<String>(Kind::Tapir, &frame).is_err() && !is(Kind::Tapir, &frame));
+        let frame = write_frame(ONE, from, to, &"hello".to_string());
+        assert_eq!(read_frame::<String>(ONE, &frame), Ok((from, to, "hello".to_string())));
+        assert_eq!(read::<u64>(OTHER, &write(OTHER, &77u64)), Ok(77));
+        assert!(read_frame::<String>(OTHER, &frame).is_err() && !is(OTHER, &frame));
         let unknown = [&[FORMAT, 9], &frame[2..]].concat();
         let opened = Frame::open(&unknown).expect("addresses are read whatever the kind");
         assert_eq!((opened.from, opened.to), (from, to));
-        let why = opened.message::<String>(Kind::Spanner).unwrap_err();
+        let why = opened.message::<String>(ONE).unwrap_err();
         assert_eq!(why, "a frame of kind 9 is for a database whose frames are of kind 1");
         for cut in 0..frame.len() {
-            assert!(read_frame::<String>(Kind::Spanner, &frame[..cut]).is_err());
+            assert!(read_frame::<String>(ONE, &frame[..cut]).is_err());
         }
         for bad in [&[2, 1, 0][..], &[1, 9, 0], &[0xff; 20], &[1, 1, 0xff, 0xff]] {
-            assert!(read_frame::<String>(Kind::Spanner, bad).is_err());
-            assert!(read::<u64>(Kind::Spanner, bad).is_err());
+            assert!(read_frame::<String>(ONE, bad).is_err());
+            assert!(read::<u64>(ONE, bad).is_err());
         }
     }
 }

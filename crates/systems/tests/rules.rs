@@ -1,4 +1,4 @@
-//! The recipe's promises one by one, on a member whose clock and disk the test moves by hand: alone in its group, or with another that it does not see.
+//! The protocol's promises one by one, on a member whose clock and disk the test moves by hand: alone in its group, or with another that it does not see.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};

@@ -18,8 +18,8 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, Value};
 use meridian_replication::inconsistent::{Config, Members};
-use meridian_systems::Recipe;
-use meridian_systems::tapir::{Effect, Kept, Message, Replica, Shard, Timer};
+use meridian_systems::Protocol;
+use meridian_systems::tapir::{self, Effect, Kept, Message, Replica, Shard, Timer};
 use meridian_txn::tapir::{Gateway, Guarantee, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, TransactionId};
 use parking_lot::Mutex;
@@ -394,10 +394,10 @@ impl World {
         let number = |word: &str| word[1..].parse::<usize>().map_err(|error| format!("{word}: {error}"));
         let node = |word: &str| Ok::<usize, String>(number(word)? - 1);
         match words.as_slice() {
-            ["nodes", many, "of", recipe] => {
-                let Some(Recipe::Tapir(guarantee)) = Recipe::named(recipe) else { return Err("no such recipe".into()) };
+            ["nodes", many, "of", protocol] => {
+                let protocol = Protocol::named(protocol).ok_or("no such protocol")?;
                 let many: usize = many.parse().map_err(|_| "how many?")?;
-                self.guarantee = guarantee;
+                self.guarantee = tapir::guarantee(protocol);
                 self.nodes = (0..many).map(|_| Node::default()).collect();
                 self.homes = (0..many * SHARDS).map(|_| Home::default()).collect();
                 self.shared = Arc::new(Mutex::new(Shared::new(many, 1, false)));

@@ -4,6 +4,7 @@
 //! each has its own coordinator, participant and messages; they share nouns, never control flow.
 
 mod buffer;
+mod isolation;
 pub mod locking;
 mod schema;
 mod stamps;
@@ -12,6 +13,7 @@ mod timings;
 mod transaction;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
+pub use isolation::IsolationLevel;
 pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
 pub use stamps::{Stamps, is_known};
 pub use timings::{Times, Timings};

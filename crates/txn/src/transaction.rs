@@ -1,6 +1,6 @@
 //! What a session sees of a transaction, whichever protocol runs it.
 
-use crate::{SchemaVersion, Timings};
+use crate::{IsolationLevel, SchemaVersion, Timings};
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::fmt;
@@ -324,6 +324,9 @@ pub trait Transaction: Send {
 
 /// A database in which transactions begin.
 pub trait Database: Send + Sync {
+    /// The isolation level of its transactions: what `SHOW transaction_isolation` says. A session that asks for a weaker
+    /// one gets this.
+    fn isolation(&self) -> IsolationLevel;
     /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;
 }

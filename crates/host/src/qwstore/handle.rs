@@ -4,12 +4,14 @@ use super::{Desk, Gateway, QwStore, begin};
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
 use crate::identity::OpenError;
-use crate::protocols::those_or_all;
+use crate::protocols::{HostedProtocol, those_or_all};
 use crate::settle::Settles;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
-use meridian_systems::envelope::{Frame, Kind};
+use meridian_systems::Protocol;
+use meridian_systems::baselines::qwstore::{self, KIND};
+use meridian_systems::envelope::Frame;
 use meridian_txn::Database;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +20,14 @@ struct Handle {
     gateway: Arc<Gateway>,
 }
 
+/// How a node runs the protocol.
+pub const HOSTED: HostedProtocol = HostedProtocol { protocol: &qwstore::PROTOCOL, open, choose_replicas };
+
 /// Brings to life this node's replica of a database, if it has one.
-pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let desk = Desk::of(row, context, QwStore);
     let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
-    let records = context.read(Kind::QwStore, &context.records.of(key))?;
+    let records = context.read(KIND, &context.records.of(key))?;
     let replica = begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
     context.records.take(key); // Not before: after an error it is opened again.
     replica.into_iter().for_each(|replica| desk.add(replica));
@@ -30,7 +35,7 @@ pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn Dat
 }
 
 /// Replicas decide nothing together: any number of them will do.
-pub fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     those_or_all(asked, all)
 }
 
@@ -41,8 +46,8 @@ impl Handle {
 }
 
 impl DatabaseHandle for Handle {
-    fn protocol(&self) -> &'static str {
-        "qwstore"
+    fn protocol(&self) -> &'static Protocol {
+        &qwstore::PROTOCOL
     }
 
     fn database(&self) -> Arc<dyn Database> {
@@ -50,7 +55,7 @@ impl DatabaseHandle for Handle {
     }
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        self.desk().retain(row.retention_ns);
+        self.desk().retain(row);
         Ok(())
     }
 

@@ -16,8 +16,7 @@ use meridian_log::MachineKey;
 use meridian_machine::{Address, Outbox, Position};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_store::Space;
-use meridian_systems::baselines::qwstore::{Effect, Kept, Message, Put, Replica, Serve};
-use meridian_systems::envelope::Kind;
+use meridian_systems::baselines::qwstore::{Effect, KIND, Kept, Message, Put, Replica, Serve};
 use meridian_txn::Rows;
 use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
@@ -48,7 +47,7 @@ pub fn begin(key: MachineKey, desk: Arc<Desk>, records: Vec<Kept>) -> Result<Opt
     }
     let mut out = Outbox::new();
     let replica = Replica::new(KeyRange::all(), records, (extent.position, extent.horizon), &mut out);
-    let outlet = Outlet::new(Kind::QwStore, key, (me, life), plumbing, Arc::clone(desk.peers()));
+    let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.peers()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
         desk,

@@ -1,4 +1,4 @@
-//! Databases of the qwstore recipe on this node: a replica of the shard, and the sessions that write to all replicas and read from one.
+//! Databases of the qwstore protocol on this node: a replica of the shard, and the sessions that write to all replicas and read from one.
 //!
 //! | file | question |
 //! |---|---|
@@ -10,12 +10,12 @@ mod handle;
 mod home;
 mod site;
 
-pub use handle::{choose_replicas, open};
+pub use handle::HOSTED;
 pub use home::{ReplicaHome, ReplicaShard, begin};
 
 use crate::desk::{self, Leaderless};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::baselines::qwstore::{self, Message, Replica};
+use meridian_systems::baselines::qwstore::{self, KIND, Message, Replica};
 use meridian_systems::envelope::Kind;
 
 /// A node remembers nothing for a database's sake.
@@ -25,7 +25,7 @@ impl Leaderless for QwStore {
     type Message = Message;
     type Replica = Replica;
     type Home = ReplicaHome;
-    const KIND: Kind = Kind::QwStore;
+    const KIND: Kind = KIND;
 
     fn answers(message: &Message) -> Option<OpId> {
         message.answers()

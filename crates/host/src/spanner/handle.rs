@@ -7,14 +7,16 @@ use super::site::{Gateway, Local};
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus, Watch};
 use crate::identity::OpenError;
+use crate::protocols::HostedProtocol;
 use crate::resident::Input;
 use crate::settle::Settles;
 use crate::transfer::Copied;
 use meridian_machine::{NodeId, Role, ShardId};
 use meridian_mvcc::Key;
 use meridian_placement::DatabaseRow;
-use meridian_systems::envelope::{Frame, Kind};
-use meridian_systems::spanner::{Message, Replica};
+use meridian_systems::Protocol;
+use meridian_systems::envelope::Frame;
+use meridian_systems::spanner::{self, KIND, Message, Replica};
 use meridian_txn::locking::{Members, Request, Seat, Waits};
 use meridian_txn::{Database, Failure, Future};
 use std::sync::{Arc, mpsc};
@@ -35,15 +37,18 @@ struct Handle {
     lifecycle: Arc<Lifecycle>,
 }
 
+/// How a node runs the protocol.
+pub const HOSTED: HostedProtocol = HostedProtocol { protocol: &spanner::PROTOCOL, open, choose_replicas };
+
 /// Opens a database: its members begin when the handle does.
-pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let lifecycle = Lifecycle::new(row, context);
     let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(lifecycle.sessions()))));
     Ok(Arc::new(Handle { gateway, context: Arc::clone(context), lifecycle }))
 }
 
 /// A new database begins on all nodes.
-pub fn choose_replicas(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+fn choose_replicas(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     if asked.is_empty() {
         return Ok(asked);
     }
@@ -85,8 +90,8 @@ impl Handle {
 }
 
 impl DatabaseHandle for Handle {
-    fn protocol(&self) -> &'static str {
-        "spanner"
+    fn protocol(&self) -> &'static Protocol {
+        &spanner::PROTOCOL
     }
 
     fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
@@ -98,13 +103,13 @@ impl DatabaseHandle for Handle {
     }
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        self.sessions().retain(row.retention_ns);
+        self.sessions().retain(row);
         Ok(())
     }
 
     fn receive(&self, frame: &Frame<'_>) {
         let (from, to, sessions) = (frame.from, frame.to, self.sessions());
-        let message = match frame.message::<Message>(Kind::Spanner) {
+        let message = match frame.message::<Message>(KIND) {
             Ok(message) => message,
             Err(why) => return tracing::warn!(%from, %why, "dropped a frame"),
         };

@@ -21,8 +21,7 @@ use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::{DatabaseRow, FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Index, Membership, Roster, Stay};
 use meridian_store::{Left, Space};
-use meridian_systems::envelope::Kind;
-use meridian_systems::spanner::{Damaged, Origin, Replica};
+use meridian_systems::spanner::{Damaged, KIND, Origin, Replica};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
@@ -48,7 +47,7 @@ impl Lifecycle {
             bearing: Mutex::new(()),
             this: this.clone(),
         });
-        lifecycle.sessions.retain(row.retention_ns);
+        lifecycle.sessions.retain(row);
         lifecycle
     }
 
@@ -170,7 +169,7 @@ impl Lifecycle {
             return Ok(());
         }
         let kept = context.records.of(key);
-        let records = context.read(Kind::Spanner, &kept)?;
+        let records = context.read(KIND, &kept)?;
         let sessions = Arc::clone(&self.sessions);
         let place = Place { key, bounds, origin, eager, context: Arc::clone(context), sessions, watch };
         let of_store = |error| context.of_store(error);

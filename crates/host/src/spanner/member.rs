@@ -31,8 +31,7 @@ use meridian_mvcc::{KeyRange, SpaceId, StoreError};
 use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::courier::Order;
 use meridian_store::{Extent, Left, Space, Split};
-use meridian_systems::envelope::Kind;
-use meridian_systems::spanner::{self, Birth, Effect, Kept, Message, Origin, Replica, Rows, Serve, newest};
+use meridian_systems::spanner::{self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, newest};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -118,7 +117,7 @@ pub struct Place {
 /// What the store has of a shard beside its versions.
 fn kept(space: &Space) -> Result<Kept, StoreError> {
     let (shard, agreed) = (space.id().shard, space.extent()?.at);
-    let kept = Kept::new(shard, space.bounds(), space.children()?, &space.recipe_rows()?, agreed);
+    let kept = Kept::new(shard, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
     kept.map_err(|damaged| StoreError::Damaged { file: "the store".to_owned(), what: damaged.0 })
 }
 
@@ -173,7 +172,7 @@ pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
     let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
     let members = replica.members().clone();
-    let outlet = Outlet::new(Kind::Spanner, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&context.peers));
+    let outlet = Outlet::new(KIND, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&context.peers));
     let member = Resident::new(replica, out, |this| MemberHome {
         outlet: Arc::new(outlet),
         sessions,
@@ -292,7 +291,7 @@ impl MemberHome {
 
     /// What a copy that was received says of the shard itself.
     pub fn rows_of(&self, copy: SpaceId) -> Result<Rows, StoreError> {
-        let rows = Rows::read(self.shard(), &self.space.recipe_rows_of(copy)?);
+        let rows = Rows::read(self.shard(), &self.space.protocol_rows_of(copy)?);
         rows.map_err(|damaged| StoreError::Damaged { file: "a copy".to_owned(), what: damaged.0 })
     }
 

@@ -18,5 +18,5 @@ mod sessions;
 mod site;
 pub mod slot;
 
-pub use handle::{choose_replicas, open};
+pub use handle::HOSTED;
 pub use member::{MemberShard, Patience};

@@ -13,10 +13,11 @@ use crate::rendezvous::{Answerer, rendezvous};
 use crate::resident::Input;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange};
-use meridian_placement::{FIRST_SHARD, Routes};
+use meridian_placement::{DatabaseRow, FIRST_SHARD, Routes};
 use meridian_replication::group::{Index, Stay};
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::{Invitations, Message};
+use meridian_systems::envelope;
+use meridian_systems::setting::VERSION_RETENTION_PERIOD;
+use meridian_systems::spanner::{Invitations, KIND, Message};
 use meridian_txn::Age;
 use meridian_txn::locking::{Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Request, Seat, TransactionId};
 use parking_lot::{Mutex, RwLock};
@@ -98,14 +99,15 @@ impl Sessions {
         self.database
     }
 
-    /// For how long superseded versions are kept, if somebody says.
+    /// For how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
         Some(self.retention_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0).map(Duration::from_nanos)
     }
 
-    /// Somebody says.
-    pub fn retain(&self, retention_ns: Option<u64>) {
-        self.retention_ns.store(retention_ns.unwrap_or(0), Ordering::Relaxed);
+    /// Takes the retention from the database's row.
+    pub fn retain(&self, row: &DatabaseRow) {
+        let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
+        self.retention_ns.store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// What the node's machines share.
@@ -250,7 +252,7 @@ impl Sessions {
         if let Some(peers) = self.peers.get() {
             let answer = Message::Answer(Reply::NotLeader { id, leader: self.elsewhere(to.shard) });
             let here = Address { incarnation: self.incarnation, ..to };
-            peers.post(from.node, None, envelope::write_frame(Kind::Spanner, here, from, &answer));
+            peers.post(from.node, None, envelope::write_frame(KIND, here, from, &answer));
             peers.flush(from.node);
         }
     }
@@ -321,7 +323,7 @@ impl Sessions {
             peers.post(
                 node,
                 None,
-                envelope::write_frame(Kind::Spanner, from, Address::replica(node, database, shard), &message),
+                envelope::write_frame(KIND, from, Address::replica(node, database, shard), &message),
             );
             peers.flush(node);
         }

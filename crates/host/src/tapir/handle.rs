@@ -5,7 +5,7 @@ use super::{Desk, Gateway, Kept, Place, Replica, Tapir, begin};
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
 use crate::identity::OpenError;
-use crate::protocols::those_or_all;
+use crate::protocols::{HostedProtocol, those_or_all};
 use crate::resident::Input;
 use crate::settle::Settles;
 use meridian_log::MachineKey;
@@ -13,12 +13,11 @@ use meridian_machine::NodeId;
 use meridian_mvcc::Key;
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_store::Space;
-use meridian_systems::Recipe;
-use meridian_systems::envelope::{Frame, Kind};
+use meridian_systems::Protocol;
+use meridian_systems::envelope::Frame;
 use meridian_systems::tapir::lifecycle::{self, Begins, Turn};
-use meridian_systems::tapir::{have_taken_over, rows};
+use meridian_systems::tapir::{self, KIND, have_taken_over, rows};
 use meridian_txn::locking::Members;
-use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Database, Failure, Future};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,25 +27,40 @@ const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
 
 struct Handle {
     gateway: Arc<Gateway>,
-    guarantee: Guarantee,
+    protocol: &'static Protocol,
     context: Arc<NodeContext>,
 }
 
+/// How a node runs TAPIR whose transactions are strictly serializable.
+pub const HOSTED_STRICTLY_SERIALIZABLE: HostedProtocol = HostedProtocol {
+    protocol: &tapir::STRICTLY_SERIALIZABLE,
+    open: |row, context| open(row, context, &tapir::STRICTLY_SERIALIZABLE),
+    choose_replicas,
+};
+
+/// How a node runs TAPIR as its paper has it.
+pub const HOSTED_SERIALIZABLE: HostedProtocol = HostedProtocol {
+    protocol: &tapir::SERIALIZABLE,
+    open: |row, context| open(row, context, &tapir::SERIALIZABLE),
+    choose_replicas,
+};
+
 /// Brings to life this node's replica of a database, if it has one.
-pub fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
-    let Some(Recipe::Tapir(guarantee)) = Recipe::named(&row.protocol) else {
-        unreachable!("invariant: the row is of this protocol");
-    };
+fn open(
+    row: &DatabaseRow,
+    context: &Arc<NodeContext>,
+    protocol: &'static Protocol,
+) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let desk = Desk::of(row, context, Tapir::default());
-    let gateway = Arc::new(Gateway::new(desk, guarantee));
-    let handle = Handle { gateway, guarantee, context: Arc::clone(context) };
+    let gateway = Arc::new(Gateway::new(desk, tapir::guarantee(protocol)));
+    let handle = Handle { gateway, protocol, context: Arc::clone(context) };
     handle.begin_replica(row)?;
-    handle.desk().set_prepare_wait(row.prepare_wait_ns);
+    handle.set_prepare_wait(row);
     Ok(Arc::new(handle))
 }
 
 /// A new database has an odd number of replicas.
-pub fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
+fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     odd(those_or_all(asked, all)?)
 }
 
@@ -66,11 +80,15 @@ impl Handle {
         self.gateway.site()
     }
 
+    fn set_prepare_wait(&self, row: &DatabaseRow) {
+        self.desk().set_prepare_wait(tapir::PREPARE_WAIT.of(row).unwrap_or_default());
+    }
+
     /// Begins this node's replica, if the row gives it one, with what the store and the log have of its stay.
     fn begin_replica(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         let (key, context, desk) =
             (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.context, self.desk());
-        let mut records: Vec<Kept> = context.read(Kind::Tapir, &context.records.of(key))?;
+        let mut records: Vec<Kept> = context.read(KIND, &context.records.of(key))?;
         let failed = |error| context.of_store(error);
         let mut space = Space::open(key.database, key.shard, Arc::clone(&context.plumbing.store)).map_err(failed)?;
         let as_of = space.as_of().map_err(failed)?;
@@ -88,7 +106,7 @@ impl Handle {
             if stay > 0 && let_go.is_some() {
                 tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
             }
-            let (guarantee, forgetting, takes_over) = (self.guarantee, context.forgetting, stay > 0);
+            let (guarantee, forgetting, takes_over) = (tapir::guarantee(self.protocol), context.forgetting, stay > 0);
             let place = Place { space, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
             begin(place, records).map_err(failed)?.into_iter().for_each(|replica| desk.add(replica));
         }
@@ -151,8 +169,8 @@ impl Handle {
 }
 
 impl DatabaseHandle for Handle {
-    fn protocol(&self) -> &'static str {
-        "tapir"
+    fn protocol(&self) -> &'static Protocol {
+        self.protocol
     }
 
     fn database(&self) -> Arc<dyn Database> {
@@ -161,8 +179,8 @@ impl DatabaseHandle for Handle {
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         self.take_over(row)?;
-        self.desk().retain(row.retention_ns);
-        self.desk().set_prepare_wait(row.prepare_wait_ns); // A replica that has just begun, too.
+        self.desk().retain(row);
+        self.set_prepare_wait(row); // A replica that has just begun, too.
         Ok(())
     }
 

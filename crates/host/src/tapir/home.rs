@@ -17,8 +17,7 @@ use meridian_machine::{Address, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError, Write};
 use meridian_replication::inconsistent::{self, Config};
 use meridian_store::Space;
-use meridian_systems::envelope::Kind;
-use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Page, Progress, Replica, Serve, Shard, looked};
+use meridian_systems::tapir::{Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve, Shard, looked};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Found, Guarantee, Looked};
 use parking_lot::RwLock;
@@ -88,7 +87,7 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
     };
     let replica = replica.forgetting(forgetting);
     let progress = Progress::new(extent.position, extent.horizon, replica.is_copying());
-    let outlet = Outlet::new(Kind::Tapir, key, (me, life), plumbing, Arc::clone(desk.peers()));
+    let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.peers()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
         desk,

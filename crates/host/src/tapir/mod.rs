@@ -1,4 +1,4 @@
-//! Databases of the tapir recipe on this node: a replica of the shard, and the sessions that ask replicas.
+//! Databases of the tapir protocol on this node: a replica of the shard, and the sessions that ask replicas.
 //!
 //! ```text
 //!   session ── gateway (txn) ── desk ──┬──▶ this node's replica: stepped on the session's thread, read without a step
@@ -23,9 +23,9 @@ mod home;
 mod site;
 mod tending;
 
-pub use handle::{choose_replicas, open};
+pub use handle::{HOSTED_SERIALIZABLE, HOSTED_STRICTLY_SERIALIZABLE};
 pub use home::{Place, ReplicaHome, ReplicaShard, begin};
-pub use meridian_systems::tapir::{Kept, Replica};
+pub use meridian_systems::tapir::{KIND, Kept, Replica};
 
 use crate::desk::{self, Leaderless};
 use crate::resident::Input;
@@ -36,6 +36,7 @@ use meridian_systems::tapir::Message;
 use meridian_systems::tapir::lifecycle::Lifecycle;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
+use std::time::Duration;
 use tending::Tending;
 
 /// What a node remembers for a database's sake.
@@ -49,7 +50,7 @@ impl Leaderless for Tapir {
     type Message = Message;
     type Replica = Replica;
     type Home = ReplicaHome;
-    const KIND: Kind = Kind::Tapir;
+    const KIND: Kind = KIND;
 
     fn answers(message: &Message) -> Option<OpId> {
         message.answers()
@@ -66,12 +67,12 @@ pub type Desk = desk::Desk<Tapir>;
 impl Desk {
     /// What this node's replica is about.
     pub fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
-        self.recipe().lifecycle.lock()
+        self.protocol().lifecycle.lock()
     }
 
     /// Whatever is to be prepared waits so long at this node's replica, from now on.
-    pub fn set_prepare_wait(&self, prepare_wait_ns: Option<u64>) {
-        let wait_ns = prepare_wait_ns.unwrap_or(0);
+    pub fn set_prepare_wait(&self, wait: Duration) {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         if let Some(replica) = self.replica() {
             replica.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| replica.wait(wait_ns))));
         }

@@ -34,17 +34,17 @@ pub(super) struct Tending {
 impl Desk {
     /// Looks, every now and then.
     pub(super) fn tend(self: Arc<Self>, now: u64, connected: &[NodeId]) {
-        if now < self.recipe().tending.looked_at.load(Ordering::Relaxed) + EVERY_NS {
+        if now < self.protocol().tending.looked_at.load(Ordering::Relaxed) + EVERY_NS {
             return;
         }
-        self.recipe().tending.looked_at.store(now, Ordering::Relaxed);
+        self.protocol().tending.looked_at.store(now, Ordering::Relaxed);
         let (me, _) = self.here();
         // A former replica hears of no end any more: what is prepared there the others find out about.
         let is_one = self.members().replicas.contains(&me);
         let Some(replica) = self.replica().filter(|_| is_one) else { return };
         let reached: BTreeSet<NodeId> =
             self.replicas().iter().copied().filter(|node| *node != me && connected.contains(node)).collect();
-        let before = std::mem::replace(&mut *self.recipe().tending.reached.lock(), reached.clone());
+        let before = std::mem::replace(&mut *self.protocol().tending.reached.lock(), reached.clone());
         if reached.difference(&before).next().is_some() {
             // What was said meanwhile, here or there, is lost: the next view begins with it.
             replica.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.change_view(now, out))));
@@ -64,7 +64,7 @@ impl Desk {
 
     /// Finds out what became of some, on a thread of its own: it takes a view change, and asks others.
     fn recover(self: Arc<Self>, mut overdue: Vec<(TransactionId, Vec<ShardId>)>) {
-        if self.recipe().tending.recovering.swap(true, Ordering::AcqRel) {
+        if self.protocol().tending.recovering.swap(true, Ordering::AcqRel) {
             return; // They are under way.
         }
         overdue.truncate(AT_ONCE);
@@ -76,11 +76,11 @@ impl Desk {
             let outcomes = futures::executor::block_on(futures::future::join_all(each));
             let found = outcomes.iter().flatten().count();
             tracing::info!(found, of = outcomes.len(), "recovered transactions whose coordinators are gone");
-            desk.recipe().tending.recovering.store(false, Ordering::Release);
+            desk.protocol().tending.recovering.store(false, Ordering::Release);
         };
         if let Err(error) = guard.spawn("recover", recover_all) {
             tracing::warn!(%error, "transactions whose coordinators are gone wait");
-            self.recipe().tending.recovering.store(false, Ordering::Release);
+            self.protocol().tending.recovering.store(false, Ordering::Release);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A database of a node that keeps nothing: the real one, without a disk.
 
 use meridian_host::node::{Node, Options};
-use meridian_systems::Recipe;
-use meridian_txn::{Begin, Database, Failure, Future, Transaction};
+use meridian_systems::Protocol;
+use meridian_txn::{Begin, Database, Failure, Future, IsolationLevel, Transaction};
 use std::sync::Arc;
 
 /// The database, and the node that it lives on.
@@ -12,10 +12,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// One that runs by a recipe.
-    pub fn of(recipe: Recipe) -> Memory {
+    /// One of a protocol.
+    pub fn of(protocol: &'static Protocol) -> Memory {
         let node = Node::open(Options::alone()).expect("a node in memory opens");
-        futures::executor::block_on(node.create_database("lab", recipe, Vec::new())).expect("it is created");
+        futures::executor::block_on(node.create_database("lab", protocol, Vec::new())).expect("it is created");
         Memory { database: node.database("lab").expect("it was created"), _node: node }
     }
 }
@@ -28,6 +28,10 @@ impl Default for Memory {
 }
 
 impl Database for Memory {
+    fn isolation(&self) -> IsolationLevel {
+        self.database.isolation()
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         self.database.begin(how)
     }

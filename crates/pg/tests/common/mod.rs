@@ -6,7 +6,7 @@ mod memory;
 use bytes::{Buf, BufMut, BytesMut};
 use meridian_pg::{Counters, Databases, Options, Server};
 use meridian_sql::Engine;
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,9 +55,9 @@ pub async fn start_with(options: Options) -> Running {
     start_over(options, Arc::new(Two(engines.into()))).await
 }
 
-/// A server over databases that run by a recipe.
-pub async fn start_by(recipe: Recipe) -> Running {
-    let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(recipe)))));
+/// A server over databases of a protocol.
+pub async fn start_by(protocol: &'static Protocol) -> Running {
+    let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(protocol)))));
     start_over(local(), Arc::new(Two(engines.into()))).await
 }
 

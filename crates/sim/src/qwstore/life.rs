@@ -1,4 +1,4 @@
-//! A life of a node in the qwstore recipe: a replica of the one shard, which has every write in its log and every version in its store.
+//! A life of a node in the qwstore protocol: a replica of the one shard, which has every write in its log and every version in its store.
 
 use super::QwStore;
 use super::desk::{Desk, Own as OfDesk};
@@ -13,8 +13,8 @@ use meridian_mvcc::{KeyRange, Store};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::Members;
 use meridian_store::Space;
-use meridian_systems::baselines::qwstore::{Gateway, Kept, Replica};
-use meridian_systems::envelope::{self, Kind};
+use meridian_systems::baselines::qwstore::{Gateway, KIND, Kept, Replica};
+use meridian_systems::envelope;
 use meridian_txn::Database;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Life {
         }
         let mut kept: Vec<Kept> = Vec::new();
         for bytes in records.remove(&FIRST_SHARD).into_iter().flatten() {
-            kept.extend(envelope::read::<Vec<Kept>>(Kind::QwStore, &bytes).map_err(Unfit::Wrong)?);
+            kept.extend(envelope::read::<Vec<Kept>>(KIND, &bytes).map_err(Unfit::Wrong)?);
         }
         if birth.defect == Some(Defect::EntriesForgotten) {
             let last = kept.iter().rposition(|kept| matches!(kept, Kept::Put(_)));
@@ -90,7 +90,7 @@ impl Life {
         let applied = space.extent()?.position;
         if checkpoint && !full(self.store.checkpoint())? {
             let records = member.replica.stored(now, applied, &mut member.out);
-            self.journal.checkpoint(FIRST_SHARD, envelope::write(Kind::QwStore, &records).into());
+            self.journal.checkpoint(FIRST_SHARD, envelope::write(KIND, &records).into());
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::{self, Entry, Index, Membership, Record, Roster, Stay, Term};
 use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, Space, Split};
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::{Agreed, Birth, Effect, Message, Rows};
+use meridian_systems::envelope;
+use meridian_systems::spanner::{Agreed, Birth, Effect, KIND, Message, Rows};
 use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -327,7 +327,7 @@ fn finds_out() -> bool {
     node.life.remove(FIRST_SHARD, Index(3)).unwrap();
     node.says();
     let records = [Record::Base { index: Index(5), term: Term(1) }]; // A checkpoint has covered what came before.
-    node.life.journal.checkpoint(CHILD, envelope::write(Kind::Spanner, &records.to_vec()).into());
+    node.life.journal.checkpoint(CHILD, envelope::write(KIND, &records.to_vec()).into());
     node.life.journal.write().unwrap();
     node.life.journal.sync(true).unwrap();
     let Node { me, clock, disks, life, .. } = node;

@@ -1,4 +1,4 @@
-//! A life of a node in the spanner recipe: members of groups, whose logs are in the node's, and shards that are born, copied and left.
+//! A life of a node in the spanner protocol: members of groups, whose logs are in the node's, and shards that are born, copied and left.
 
 use super::Spanner;
 use super::desk::{Desk, Handle};
@@ -14,8 +14,8 @@ use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{Left, Space};
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::{self, Invitations, Kept, Origin, Replica, Rows};
+use meridian_systems::envelope;
+use meridian_systems::spanner::{self, Invitations, KIND, Kept, Origin, Replica, Rows};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use rand::Rng;
@@ -66,7 +66,7 @@ const PACE: Pace =
 pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entry>) {
     let Ok((_, recovered)) = Journal::open(disk, false) else { return Default::default() };
     let of_shard = recovered.get(&shard).into_iter().flatten();
-    let records = of_shard.filter_map(|bytes| envelope::read::<Vec<Record>>(Kind::Spanner, bytes).ok());
+    let records = of_shard.filter_map(|bytes| envelope::read::<Vec<Record>>(KIND, bytes).ok());
     let restored = Restored { records: records.flatten().collect(), ..Restored::default() };
     let (base, kept) = restored.log();
     (base.0, kept)
@@ -98,7 +98,7 @@ pub struct Own {
 
 /// What the store has of a shard beside its versions.
 fn kept(space: &Space, shard: ShardId, agreed: Timestamp) -> Result<Kept, Unfit> {
-    let kept = Kept::new(shard.0, space.bounds(), space.children()?, &space.recipe_rows()?, agreed);
+    let kept = Kept::new(shard.0, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
     kept.map_err(|damaged| Unfit::Damaged(damaged.0))
 }
 
@@ -141,7 +141,7 @@ impl Life {
         let birth = &self.own.birth;
         let mut records: Vec<Record> = Vec::new();
         for bytes in self.own.records.get(&shard).into_iter().flatten() {
-            records.extend(envelope::read::<Vec<Record>>(Kind::Spanner, bytes).map_err(Unfit::Wrong)?);
+            records.extend(envelope::read::<Vec<Record>>(KIND, bytes).map_err(Unfit::Wrong)?);
         }
         match birth.defect {
             Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
@@ -305,7 +305,7 @@ impl Life {
                 group.compact(Index(applied));
                 group.checkpoint()
             });
-            self.journal.checkpoint(shard, envelope::write(Kind::Spanner, &records).into());
+            self.journal.checkpoint(shard, envelope::write(KIND, &records).into());
         }
         Ok(())
     }
@@ -314,7 +314,7 @@ impl Life {
     pub fn learn_births(&mut self, now: meridian_clock::Reading, received: &Received) -> Result<bool, Unfit> {
         let shard = ShardId(received.key.shard);
         let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
-        let own = member.space.recipe_rows_of(received.copy)?;
+        let own = member.space.protocol_rows_of(received.copy)?;
         let rows = Rows::read(shard, &own).map_err(|damaged| Unfit::Damaged(damaged.0))?;
         Ok(member.replica.learn_births(now, &rows, &mut member.out))
     }

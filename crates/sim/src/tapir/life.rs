@@ -1,4 +1,4 @@
-//! A life of a node in the tapir recipe: a replica of each shard, whose operations are in the node's log and whose versions are in its store.
+//! A life of a node in the tapir protocol: a replica of each shard, whose operations are in the node's log and whose versions are in its store.
 
 use super::desk::{Desk, Own as OfDesk};
 use super::{Halves, Tapir};
@@ -13,9 +13,9 @@ use meridian_mvcc::{KeyRange, Store, StoreError};
 use meridian_placement::DatabaseRow;
 use meridian_replication::inconsistent::{Config, Kept as Record};
 use meridian_store::Space;
-use meridian_systems::envelope::{self, Kind};
+use meridian_systems::envelope;
 use meridian_systems::tapir::lifecycle::{self, Begins, Lifecycle, Turn};
-use meridian_systems::tapir::{Forgetting, Kept, Progress, Replica, Shard, rows};
+use meridian_systems::tapir::{Forgetting, KIND, Kept, Progress, Replica, Shard, rows};
 use meridian_txn::Database;
 use meridian_txn::tapir::{Gateway, Guarantee};
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ impl Life {
         let Birth { me, incarnation, ref all, guarantee, forgetting, wait_ns, defect, ref clock, .. } = self.own.birth;
         let mut kept: Vec<Kept> = Vec::new();
         for bytes in self.own.records.get(&shard).into_iter().flatten() {
-            kept.extend(envelope::read::<Vec<Kept>>(Kind::Tapir, bytes).map_err(Unfit::Wrong)?);
+            kept.extend(envelope::read::<Vec<Kept>>(KIND, bytes).map_err(Unfit::Wrong)?);
         }
         if defect == Some(Defect::EntriesForgotten) {
             let last = kept.iter().rposition(|kept| matches!(kept, Record::Proposed { .. }));
@@ -210,7 +210,7 @@ impl Life {
                 member.replica.stored(view, applied, &mut member.out);
             }
             if let Some(records) = member.replica.checkpoint() {
-                self.journal.checkpoint(shard, envelope::write(Kind::Tapir, &records).into());
+                self.journal.checkpoint(shard, envelope::write(KIND, &records).into());
             }
         }
         Ok(())

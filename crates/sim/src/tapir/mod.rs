@@ -1,12 +1,15 @@
-//! The tapir recipe's part of a world: what a node's life is, and what its sessions see of it.
+//! The protocol's part of a world: what a node's life is, and what its sessions see of it.
 
 pub mod desk;
 pub mod life;
+mod protocol;
+
+pub use protocol::{SERIALIZABLE, STRICTLY_SERIALIZABLE};
 
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
 
-/// The recipe.
+/// Marks worlds of the protocol.
 pub struct Tapir;
 
 /// Which shard has which keys: two of them, for ever.

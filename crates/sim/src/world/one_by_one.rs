@@ -5,8 +5,7 @@ use crate::carried::Carried;
 use crate::client;
 use crate::spanner::life::Retention;
 use crate::workload::{Plan, Scope, Step};
-use crate::{Defect, Faults, Options};
-use meridian_systems::Recipe;
+use crate::{Defect, Faults, Options, SimulatedProtocol};
 use meridian_txn::Mode;
 use std::sync::Arc;
 
@@ -15,12 +14,12 @@ pub(super) const ONE: u64 = 20 * MS;
 
 impl<R: Carried> World<R> {
     /// Three nodes that have met; where there are leaders, the first leads.
-    pub(super) fn three(protocol: Recipe, defect: Option<Defect>) -> Self {
+    pub(super) fn three(protocol: &'static SimulatedProtocol, defect: Option<Defect>) -> Self {
         Self::three_and(0, protocol, defect)
     }
 
     /// The same, and so many nodes without replicas.
-    pub(super) fn three_and(gateways: usize, protocol: Recipe, defect: Option<Defect>) -> Self {
+    pub(super) fn three_and(gateways: usize, protocol: &'static SimulatedProtocol, defect: Option<Defect>) -> Self {
         let quiet =
             Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), protocol, ..Options::new(1) };
         let mut world = World::new(Options { nodes: 3 + gateways, gateways, defect, ..quiet });

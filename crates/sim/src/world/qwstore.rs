@@ -13,8 +13,8 @@ use meridian_history::{Op, Status, Transaction, registers};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::FIRST_SHARD;
-use meridian_systems::baselines::qwstore::{Effect, Kept, Message, Put, Replica, Serve};
-use meridian_systems::envelope::{self, Kind};
+use meridian_systems::baselines::qwstore::{Effect, KIND, Kept, Message, Put, Replica, Serve};
+use meridian_systems::envelope;
 use rand::Rng;
 use std::collections::BTreeSet;
 
@@ -38,15 +38,15 @@ impl Carried for QwStore {
     type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
-        envelope::write_frame(Kind::QwStore, from, to, message)
+        envelope::write_frame(KIND, from, to, message)
     }
 
     fn read_frame(bytes: &[u8]) -> Result<(Address, Address, Message), String> {
-        envelope::read_frame(Kind::QwStore, bytes)
+        envelope::read_frame(KIND, bytes)
     }
 
     fn write_record(record: Kept) -> Vec<u8> {
-        envelope::write(Kind::QwStore, &vec![record])
+        envelope::write(KIND, &vec![record])
     }
 
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {

@@ -40,7 +40,7 @@ impl<R: Carried> World<R> {
         if self.options.sql {
             plan = plan.in_sql(&mut drawing);
         }
-        if !self.options.protocol.has_transactions() {
+        if !self.options.protocol.row.has_transactions() {
             plan = plan.of_the_present();
         }
         if self.options.profile.is_some() {

@@ -6,13 +6,12 @@
 
 use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
-use crate::parse::{ChosenProtocol, DatabaseSetting, GroupMembers};
+use crate::parse::{ChosenProtocol, GroupMembers};
 use crate::response::Status;
 use meridian_txn::{Age, Future};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// A transaction: the node where it began, and its number there.
 pub type TransactionName = (u32, u64);
@@ -60,20 +59,16 @@ pub trait Surroundings: Send + Sync {
         let _ = (database, members);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … MEMBERS"))))
     }
-    /// What a database is to say of itself; none: what it is without a word.
-    fn set<'a>(
-        &'a self,
-        database: &'a str,
-        setting: DatabaseSetting,
-        value: Option<Duration>,
-    ) -> Future<'a, Result<(), SqlError>> {
+    /// Gives a setting of a database a value, or the default.
+    fn set<'a>(&'a self, database: &'a str, name: &'a str, value: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
         let _ = (database, value);
-        let what = format!("ALTER DATABASE … SET {}", setting.name());
+        let what = format!("ALTER DATABASE … SET {name}");
         Box::pin(std::future::ready(Err(SqlError::unsupported(what))))
     }
-    /// What it says, or is without a word, if that is known.
-    fn setting(&self, database: &str, setting: DatabaseSetting) -> Option<Duration> {
-        let _ = (database, setting);
+    /// The value of a database's setting. None if there is no setting of this name; within, none if the database's
+    /// protocol does not have it.
+    fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
+        let _ = (database, name);
         None
     }
     /// A database's shards, as far as this node knows.

@@ -269,7 +269,7 @@ impl SystemFunction {
             }
             "current_setting" => {
                 let name = text(0).unwrap_or("");
-                match crate::settings::Settings::default().get(name) {
+                match crate::settings::Settings::of(facts.isolation).get(name) {
                     Some(value) => Datum::text(value),
                     None if args.get(1) == Some(&Datum::Bool(true)) => Datum::Null,
                     None => {

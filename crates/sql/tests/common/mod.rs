@@ -6,8 +6,8 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_sql::{Datum, Engine, Response, Session};
 use meridian_txn::{
-    Age, Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint, SchemaHistory,
-    SchemaVersion, Transaction,
+    Age, Begin, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
+    SchemaHistory, SchemaVersion, Transaction,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,6 +25,7 @@ struct State {
     stuck: bool,
     begun: u64,
     committed: u64,
+    isolation: IsolationLevel,
 }
 
 /// The database; clones share it.
@@ -52,6 +53,12 @@ impl Memory {
         self.0.lock().unwrap().stuck = true;
     }
 
+    /// Transactions have this isolation level, as far as sessions are told.
+    pub fn gives(self, isolation: IsolationLevel) -> Memory {
+        self.0.lock().unwrap().isolation = isolation;
+        self
+    }
+
     pub fn now(&self) -> u64 {
         self.0.lock().unwrap().now
     }
@@ -76,6 +83,10 @@ struct Open {
 }
 
 impl Database for Memory {
+    fn isolation(&self) -> IsolationLevel {
+        self.0.lock().unwrap().isolation
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         let mut state = self.0.lock().unwrap();
         state.begun += 1;

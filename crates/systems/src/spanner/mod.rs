@@ -57,6 +57,23 @@ mod snapshots;
 mod splits;
 mod two_phase;
 
+use crate::Protocol;
+use crate::envelope::Kind;
+use meridian_txn::IsolationLevel;
+
+/// What its frames and records begin with.
+pub const KIND: Kind = Kind(1);
+
+/// The protocol's row.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "spanner",
+    kind: KIND,
+    isolation: Some(IsolationLevel::Serializable),
+    real_time_order: true,
+    has_leaders: true,
+    own_settings: &[],
+};
+
 pub use idleness::Config;
 pub use membership::{Invitations, Origin};
 pub use records::{Agreed, Birth, Damaged, Decision, Prepared, Rows};

@@ -248,7 +248,7 @@ fn row(shard: ShardId, kind: u8, of: Option<TransactionId>, value: Option<Vec<u8
         name.extend([node.to_be_bytes(), incarnation.to_be_bytes()].concat());
         name.extend(number.to_be_bytes());
     }
-    Write { key: local::recipe(shard.0, &name), value: value.map(Value::from) }
+    Write { key: local::protocol(shard.0, &name), value: value.map(Value::from) }
 }
 
 fn bytes<T: Encode<()>>(what: &T) -> Option<Vec<u8>> {
@@ -278,7 +278,7 @@ impl Rows {
 
     /// The row that says how a shard begins that is split off; and its own, with which members.
     pub fn of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Write> {
-        let key = local::recipe(parent.0, &[&[BIRTH], &child.0.to_be_bytes()[..]].concat());
+        let key = local::protocol(parent.0, &[&[BIRTH], &child.0.to_be_bytes()[..]].concat());
         let known = Write { key, value: bytes(birth).map(Value::from) };
         vec![known, Rows::of_members(child, &birth.members)]
     }
@@ -298,7 +298,7 @@ impl Rows {
     /// Reads a shard's rows.
     pub fn read(shard: ShardId, rows: &[(Key, Value)]) -> Result<Rows, Damaged> {
         let mut all = Rows::default();
-        let prefix = local::recipe(shard.0, b"").len();
+        let prefix = local::protocol(shard.0, b"").len();
         let damaged = |key: &Key| Damaged(format!("a row of shard {} about itself: {key:?}", shard.0));
         let transaction = |name: &[u8]| {
             let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
@@ -377,7 +377,7 @@ mod tests {
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);
             assert!(Rows::read(shard, &[(key.clone(), cut)]).is_err());
-            assert!(Rows::read(shard, &[(local::recipe(9, b"?"), value)]).is_err());
+            assert!(Rows::read(shard, &[(local::protocol(9, b"?"), value)]).is_err());
         }
     }
 }

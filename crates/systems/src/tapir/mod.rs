@@ -33,6 +33,45 @@ mod shard;
 mod turns;
 mod waits;
 
+use crate::Protocol;
+use crate::envelope::Kind;
+use crate::setting::Setting;
+use meridian_txn::IsolationLevel;
+use meridian_txn::tapir::Guarantee;
+use std::time::Duration;
+
+/// What the frames and records of both rows begin with.
+pub const KIND: Kind = Kind(5);
+
+/// How long a replica holds what is to be prepared back, for what has an earlier timestamp (§6.6).
+pub static PREPARE_WAIT: Setting = Setting {
+    name: "prepare_wait",
+    possible: Duration::ZERO..=Duration::from_secs(1),
+    default: Some(Duration::ZERO),
+    hint: "What is to be prepared waits for 0 to 1s: ALTER DATABASE lab SET prepare_wait = '5ms'.",
+};
+
+/// TAPIR whose transactions are strictly serializable.
+pub static STRICTLY_SERIALIZABLE: Protocol = Protocol { name: "tapir", real_time_order: true, ..AS_PUBLISHED };
+
+/// TAPIR as its paper has it: transactions are serializable, in the order of their timestamps, which need not be that of
+/// real time.
+pub static SERIALIZABLE: Protocol = AS_PUBLISHED;
+
+const AS_PUBLISHED: Protocol = Protocol {
+    name: "tapir-serializable",
+    kind: KIND,
+    isolation: Some(IsolationLevel::Serializable),
+    real_time_order: false,
+    has_leaders: false,
+    own_settings: &[&PREPARE_WAIT],
+};
+
+/// What replicas of a database of this protocol guarantee.
+pub fn guarantee(protocol: &Protocol) -> Guarantee {
+    if protocol.real_time_order { Guarantee::StrictlySerializable } else { Guarantee::Serializable }
+}
+
 pub use changing::have_taken_over;
 pub use client::{common, invoke, keep_turn, leave, look, looked, read, take_turn, tell};
 pub use messages::{Kept, Message, Page};

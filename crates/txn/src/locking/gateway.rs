@@ -20,8 +20,8 @@
 use super::{Ask, Blind, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::buffer::rest_of;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows, Savepoint,
-    SchemaHistory, SchemaVersion, Timings, Transaction,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode, Outcome, ReadAt,
+    Rows, Savepoint, SchemaHistory, SchemaVersion, Timings, Transaction,
 };
 use futures::future::{join_all, try_join_all};
 use meridian_clock::{Interval, Timestamp};
@@ -154,6 +154,10 @@ impl<S: Site> Gateway<S> {
 }
 
 impl<S: Site> Database for Gateway<S> {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::Serializable
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         match self.try_to_begin(how.clone()) {
             Some(begun) => Box::pin(std::future::ready(begun)),

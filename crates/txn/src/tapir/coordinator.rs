@@ -21,8 +21,8 @@ use super::time;
 use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
 use crate::buffer::rest_of;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
-    SchemaVersion, Stamps, Transaction, TransactionId,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows,
+    Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
 };
 use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
@@ -82,6 +82,10 @@ impl<S: Site> Gateway<S> {
 }
 
 impl<S: Site> Database for Gateway<S> {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::Serializable
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         Box::pin(async move {
             let ((node, incarnation), number) = (self.site.here(), self.site.new_number());

@@ -14,11 +14,10 @@ mod replica;
 pub use mix::Mix;
 pub use replica::Replica;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hdrhistogram::Histogram;
 use meridian_mvcc::Value;
-use meridian_systems::Recipe;
-use meridian_txn::tapir::Guarantee;
+use meridian_systems::Protocol;
 use meridian_txn::{Begin, Database, Mode, Outcome};
 use mix::{Keys, Plan, again};
 use rand::SeedableRng;
@@ -33,37 +32,22 @@ const LOADED_AT_ONCE: usize = 500;
 /// What is not counted at the beginning.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Which protocol runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Protocol {
-    /// TAPIR, strictly serializable.
-    Tapir,
-    /// TAPIR, serializable: nobody waits for a clock.
-    TapirSerializable,
-    /// Two-phase locking at a leader.
-    Spanner,
-    /// No transactions: written everywhere, read anywhere.
-    #[value(name = "qwstore")]
-    QwStore,
+/// The protocol that the others are compared with: the one without transactions.
+fn is_compared_with(protocol: &Protocol) -> bool {
+    !protocol.has_transactions()
 }
 
-impl Protocol {
-    fn recipe(self) -> Recipe {
-        match self {
-            Protocol::Tapir => Recipe::Tapir(Guarantee::StrictlySerializable),
-            Protocol::TapirSerializable => Recipe::Tapir(Guarantee::Serializable),
-            Protocol::Spanner => Recipe::Spanner,
-            Protocol::QwStore => Recipe::QwStore,
-        }
-    }
+fn protocol(name: &str) -> Result<&'static Protocol, String> {
+    let known = || Protocol::ALL.map(|protocol| protocol.name).join(", ");
+    Protocol::named(name).ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
 }
 
 /// How much of it.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The protocols, one after the other; qwstore first, if it is among them, as the others are compared with it.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "qwstore,tapir,tapir-serializable,spanner")]
-    protocol: Vec<Protocol>,
+    #[arg(long, value_parser = protocol, value_delimiter = ',', default_value = "qwstore,tapir,tapir-serializable,spanner")]
+    protocol: Vec<&'static Protocol>,
     /// How many clients are at work at once.
     #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
@@ -107,20 +91,20 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
         "protocol", "tx/s", "× qwstore", "aborted", "p50 ms", "p99 ms", "unknown", "CPU µs/tx", "others"
     );
     let mut protocols = options.protocol.clone();
-    protocols.sort_by_key(|protocol| *protocol != Protocol::QwStore); // What is compared with comes first.
-    let mut qwstore = None;
+    protocols.sort_by_key(|protocol| !is_compared_with(protocol)); // What is compared with comes first.
+    let mut compared = None;
     for protocol in &protocols {
         let Measured { committed, aborted, unknown, seconds, latency_us, cpu_seconds, others_seconds } =
-            measure(mix, *protocol, options).await?;
+            measure(mix, protocol, options).await?;
         let ms = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1000.0;
         let each_second = committed as f64 / seconds;
-        if *protocol == Protocol::QwStore {
-            qwstore = Some(each_second);
+        if is_compared_with(protocol) {
+            compared = Some(each_second);
         }
         println!(
             "{:<20} {each_second:>9.0} {:>9} {:>8.1}% {:>8.2} {:>8.2} {unknown:>8} {:>12.0} {:>8.2}",
-            protocol.recipe().name(),
-            ratio(each_second, qwstore),
+            protocol.name,
+            ratio(each_second, compared),
             100.0 * aborted as f64 / (committed + aborted).max(1) as f64,
             ms(0.5),
             ms(0.99),
@@ -133,14 +117,14 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// How many times what qwstore did; a dash, if that was not run, or did nothing.
-fn ratio(each_second: f64, qwstore: Option<f64>) -> String {
-    qwstore.filter(|other| *other > 0.0).map_or_else(|| "–".to_owned(), |other| format!("{:.2}", each_second / other))
+/// How many times what the other one did; a dash, if that was not run, or did nothing.
+fn ratio(each_second: f64, other: Option<f64>) -> String {
+    other.filter(|other| *other > 0.0).map_or_else(|| "–".to_owned(), |other| format!("{:.2}", each_second / other))
 }
 
-async fn measure(mix: Mix, protocol: Protocol, options: &Options) -> Result<Measured, String> {
+async fn measure(mix: Mix, protocol: &Protocol, options: &Options) -> Result<Measured, String> {
     let cluster = Cluster::start(options.durable).await?;
-    let database = cluster.database(protocol.recipe()).await?;
+    let database = cluster.database(protocol).await?;
     let keys = Arc::new(Keys::of(mix, options.keys as usize));
     load(&*database, &keys).await?;
     let (over, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));

@@ -6,7 +6,7 @@ use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::panics::OnPanic;
 use meridian_machine::NodeId;
 use meridian_placement::Member;
-use meridian_systems::Recipe;
+use meridian_systems::Protocol;
 use meridian_txn::Database;
 use meridian_txn::locking::Members;
 use std::io::Read;
@@ -106,22 +106,21 @@ impl Cluster {
         Ok(Cluster { client, replicas, _folder: folder })
     }
 
-    /// A database that runs by a recipe, with replicas everywhere but at the client's node.
-    pub async fn database(&self, recipe: Recipe) -> Result<Arc<dyn Database>, String> {
+    /// A database of a protocol, with replicas everywhere but at the client's node.
+    pub async fn database(&self, protocol: &Protocol) -> Result<Arc<dyn Database>, String> {
         let nodes = || (1..=REPLICAS).map(NodeId);
         let began = Instant::now();
         loop {
-            let made = match recipe {
-                Recipe::Spanner => match self.client.create_database(DATABASE, recipe, Vec::new()).await {
+            // Groups that are led begin on all nodes, and move.
+            let made = match protocol.has_leaders {
+                true => match self.client.create_database(DATABASE, protocol, Vec::new()).await {
                     Ok(()) | Err(DatabaseError::Exists(_)) => {
                         let members = Members { voters: nodes().collect(), ..Members::default() };
                         self.client.change_members(DATABASE, members).await
                     }
                     other => other,
                 },
-                Recipe::Tapir(_) | Recipe::QwStore => {
-                    self.client.create_database(DATABASE, recipe, nodes().collect()).await
-                }
+                false => self.client.create_database(DATABASE, protocol, nodes().collect()).await,
             };
             match made {
                 Ok(()) => break,

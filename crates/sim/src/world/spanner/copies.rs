@@ -39,7 +39,7 @@ impl World<Spanner> {
         if self.nodes[node].life.is_none() || !self.nodes[node].acquaintances.heeds(sender, disk) {
             return;
         }
-        match envelope::read(Kind::Transfer, bytes) {
+        match envelope::read(Kind::TRANSFER, bytes) {
             Ok(parcel) => self.with_courier(node, |courier, now_ns, find| courier.hear(now_ns, find, sender, parcel)),
             Err(why) => self.fail(format!("a part of a copy from {sender} cannot be read: {why}")),
         }
@@ -95,7 +95,7 @@ impl World<Spanner> {
         }
         let (target, disk) = (index(to), self.disk(node));
         self.pay(node, Price::Send);
-        let bytes = envelope::write(Kind::Transfer, parcel);
+        let bytes = envelope::write(Kind::TRANSFER, parcel);
         for delay in self.network.carry(self.now(), node, target, &mut self.rng) {
             let parcel = Happening::Parcel { from: node, disk, bytes: bytes.clone() };
             self.push(delay, Some(Whom { node: target, life: None }), Event::Of(parcel));

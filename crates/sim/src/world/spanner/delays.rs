@@ -2,13 +2,12 @@
 
 use super::super::one_by_one::ONE;
 use super::{S, World};
-use crate::spanner::Spanner;
 use crate::spanner::desk::Handle;
+use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
-use meridian_systems::Recipe;
 use meridian_systems::spanner::Message;
 use meridian_txn::locking::{Ask, Request, Site, TransactionId};
 use meridian_txn::{Age, Lock, Mode, ReadAt};
@@ -27,7 +26,7 @@ impl World<Spanner> {
 
     /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's has no part in them.
     fn delays_of_sql() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three(Recipe::Spanner, None);
+        let mut world = Self::three(&SIMULATED, None);
         let (leader, other) = (0, 1);
         world.asks(leader, vec!["CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 0), (2, 0)"]);
         world.split_at("\u{2}"); // Rows begin here.
@@ -85,7 +84,7 @@ impl World<Spanner> {
     }
 
     fn delays_of_keys() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three(Recipe::Spanner, None);
+        let mut world = Self::three(&SIMULATED, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let change = |name: &str| Step::Append(name.to_owned(), 1);

@@ -1,4 +1,4 @@
-//! What members of groups ask for, and no other recipe's replicas.
+//! What members of groups ask for, and no other protocol's replicas.
 
 use super::{Event, Happening, MS, World};
 use crate::Defect;

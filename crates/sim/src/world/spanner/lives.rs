@@ -4,15 +4,14 @@ use super::{MS, S, World};
 use crate::Defect;
 use crate::client;
 use crate::life::address;
-use crate::spanner::Spanner;
 use crate::spanner::desk::Handle;
+use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Value};
 use meridian_machine::{Address, Role, ShardId};
-use meridian_systems::Recipe;
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::Message;
+use meridian_systems::envelope;
+use meridian_systems::spanner::{KIND, Message};
 use meridian_txn::locking::{Footing, Reply, Site};
 use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 impl World<Spanner> {
     /// What a session of the next life reads of a key that is 2, when an answer comes that the life before has asked for, of another key, which is 1.
     pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
-        let mut world = World::<Spanner>::three(Recipe::Spanner, defect);
+        let mut world = World::<Spanner>::three(&SIMULATED, defect);
         let (leader, node, shard) = (0, 1, ShardId(0));
         let write = |name: &str, number| vec![Step::Write(name.to_owned(), Some(number))];
         world.takes(leader, Mode::ReadWrite, write("ra", 1));
@@ -46,8 +45,7 @@ impl World<Spanner> {
         let answer = Reply::Rows { id: 1, footing, at, rows, rest: None, committed_at: Vec::new() };
         let (from, home) = (address(world.members[leader], shard), address(world.members[node], shard));
         let to = Address { incarnation: before, role: Role::Coordinator(number), ..home };
-        let (disk, frame) =
-            (world.disk(leader), envelope::write_frame(Kind::Spanner, from, to, &Message::Answer(answer)));
+        let (disk, frame) = (world.disk(leader), envelope::write_frame(KIND, from, to, &Message::Answer(answer)));
         world.arrive(leader, node, disk, &frame);
         world.until(10 * S, |world| world.clients[0].attempt.is_none());
         world.history.last()?.ops.iter().find_map(|op| match op {

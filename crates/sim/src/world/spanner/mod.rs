@@ -21,8 +21,8 @@ use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::DiskId;
 use meridian_replication::group::{Group, Index, Record};
 use meridian_store::courier::Order;
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::spanner::{Effect, Message, Replica, Serve};
+use meridian_systems::envelope;
+use meridian_systems::spanner::{Effect, KIND, Message, Replica, Serve};
 use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
 use std::collections::BTreeSet;
 
@@ -64,15 +64,15 @@ impl Carried for Spanner {
     type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
-        envelope::write_frame(Kind::Spanner, from, to, message)
+        envelope::write_frame(KIND, from, to, message)
     }
 
     fn read_frame(bytes: &[u8]) -> Result<(Address, Address, Message), String> {
-        envelope::read_frame(Kind::Spanner, bytes)
+        envelope::read_frame(KIND, bytes)
     }
 
     fn write_record(record: Record) -> Vec<u8> {
-        envelope::write(Kind::Spanner, &vec![record])
+        envelope::write(KIND, &vec![record])
     }
 
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {

@@ -2,12 +2,11 @@
 //! nothing yet.
 
 use super::{S, World};
-use crate::spanner::Spanner;
+use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::Step;
 use futures::channel::oneshot;
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{NodeId, ShardId};
-use meridian_systems::Recipe;
 use meridian_txn::locking::{Ask, Members};
 use meridian_txn::{Begin, Failure, Lock, Mode, ReadAt};
 use parking_lot::Mutex;
@@ -23,7 +22,7 @@ impl World<Spanner> {
     }
 
     fn reads_around_a_removal() -> Result<Option<meridian_mvcc::Value>, Failure> {
-        let mut world = World::<Spanner>::three(Recipe::Spanner, None);
+        let mut world = World::<Spanner>::three(&SIMULATED, None);
         let (leader, node, shard) = (0, 2, ShardId(0));
         for name in ["ra", "rb"] {
             world.takes(leader, Mode::ReadWrite, vec![Step::Write(name.to_owned(), Some(1))]);

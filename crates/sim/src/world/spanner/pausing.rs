@@ -4,17 +4,16 @@
 use super::{S, World};
 use crate::Defect;
 use crate::client;
-use crate::spanner::Spanner;
+use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Plan, Scope, Step};
 use meridian_history::{Op, Value};
-use meridian_systems::Recipe;
 use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
 impl World<Spanner> {
     /// What that session reads of a key that was 1 when its node fell asleep, and is 2 since.
     pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
-        let mut world = World::<Spanner>::three(Recipe::Spanner, defect);
+        let mut world = World::<Spanner>::three(&SIMULATED, defect);
         let (asleep, awake) = (0, 1);
         let write = |number| vec![Step::Write("ra".to_owned(), Some(number))];
         world.takes(asleep, Mode::ReadWrite, write(1));

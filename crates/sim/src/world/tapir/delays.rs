@@ -1,13 +1,10 @@
 //! How many messages one after the other a transaction waits for where nobody leads.
 
 use super::World;
-use crate::tapir::Tapir;
+use crate::tapir::{STRICTLY_SERIALIZABLE, Tapir};
 use crate::workload::Step;
-use meridian_systems::Recipe;
-use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Lock, Mode, ReadAt};
 
-const TAPIR: Recipe = Recipe::Tapir(Guarantee::StrictlySerializable);
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
 impl World<Tapir> {
@@ -19,7 +16,7 @@ impl World<Tapir> {
     }
 
     fn delays_beside_a_replica() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three(TAPIR, None);
+        let mut world = Self::three(&STRICTLY_SERIALIZABLE, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let read = |name: &str| Step::Read(name.to_owned(), Lock::Shared);
         let (here, change) = (1, Mode::ReadWrite);
@@ -40,7 +37,7 @@ impl World<Tapir> {
 
     /// The session's node has no replica.
     fn delays_elsewhere() -> Vec<(&'static str, u64)> {
-        let mut world = Self::three_and(1, TAPIR, None);
+        let mut world = Self::three_and(1, &STRICTLY_SERIALIZABLE, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));
         let follow = || vec![Step::Append("la".to_owned(), 1), Step::Append("lb".to_owned(), 1)];
         let (here, change) = (3, Mode::ReadWrite);

@@ -16,9 +16,8 @@ use meridian_machine::{Address, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{KeyRange, StoreError, local};
 use meridian_replication::inconsistent::{Message as Said, View};
 use meridian_store::Space;
-use meridian_systems::Recipe;
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::{self, Effect, Forgetting, Kept, Message, Page, Progress, Replica, Serve};
+use meridian_systems::envelope;
+use meridian_systems::tapir::{self, Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve};
 use meridian_txn::tapir::Guarantee;
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,15 +72,15 @@ impl Carried for Tapir {
     type Catalog = moving::Catalog;
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
-        envelope::write_frame(Kind::Tapir, from, to, message)
+        envelope::write_frame(KIND, from, to, message)
     }
 
     fn read_frame(bytes: &[u8]) -> Result<(Address, Address, Message), String> {
-        envelope::read_frame(Kind::Tapir, bytes)
+        envelope::read_frame(KIND, bytes)
     }
 
     fn write_record(record: Kept) -> Vec<u8> {
-        envelope::write(Kind::Tapir, &vec![record])
+        envelope::write(KIND, &vec![record])
     }
 
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
@@ -294,10 +293,7 @@ impl Carried for Tapir {
 
 impl World<Tapir> {
     fn guarantee(&self) -> Guarantee {
-        match self.options.protocol {
-            Recipe::Tapir(guarantee) => guarantee,
-            Recipe::Spanner | Recipe::QwStore => Guarantee::StrictlySerializable,
-        }
+        tapir::guarantee(self.options.protocol.row)
     }
 
     /// Which shard has which keys.

@@ -38,6 +38,22 @@ mod messages;
 mod replica;
 mod session;
 
+use crate::Protocol;
+use crate::envelope::Kind;
+
+/// What its frames and records begin with.
+pub const KIND: Kind = Kind(6);
+
+/// The protocol's row.
+pub static PROTOCOL: Protocol = Protocol {
+    name: "qwstore",
+    kind: KIND,
+    isolation: None,
+    real_time_order: false,
+    has_leaders: false,
+    own_settings: &[],
+};
+
 pub use messages::{Kept, Message, Put};
 pub use replica::{Effect, Replica, Serve, Timer};
 pub use session::{Gateway, Site};

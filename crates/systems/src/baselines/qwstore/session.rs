@@ -9,8 +9,8 @@ use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_txn::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
-    SchemaVersion, Stamps, Transaction, is_known,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows,
+    Savepoint, SchemaVersion, Stamps, Transaction, is_known,
 };
 use std::sync::Arc;
 
@@ -56,6 +56,10 @@ async fn knows_time<S: Site>(site: &S) -> bool {
 }
 
 impl<S: Site> Database for Gateway<S> {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::ReadUncommitted
+    }
+
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         Box::pin(async move {
             if let Mode::ReadOnly(ReadAt::Exact(_)) = how.mode {

@@ -1,0 +1,104 @@
+//! How worlds run the protocol, and what their campaigns should meet of it.
+
+use super::Spanner;
+use crate::Defect;
+use crate::protocols::SimulatedProtocol;
+use crate::world::World;
+use meridian_machine::planted::Rule;
+use meridian_systems::spanner;
+
+/// The protocol's row.
+pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
+    row: &spanner::PROTOCOL,
+    run: |options| World::<Spanner>::new(options).run(),
+    stage: |options, scene, costs| World::<Spanner>::new(options).stage(scene, costs),
+    should_meet: SHOULD_MEET,
+    delays: World::<Spanner>::delays,
+};
+
+/// What every campaign of some hundred seeds under all faults should meet.
+const SHOULD_MEET: &[&str] = &[
+    "a commit is asked for again after it was agreed",
+    "a commit waits for a lock",
+    "a first question comes after its transaction has ended",
+    "a leader gives up because its lease has lapsed",
+    "a member is too far behind for the log",
+    "a member's log does not follow the leader's",
+    "a coordinator aborts while votes are outstanding",
+    "a coordinator that knows nothing of a transaction says that it is aborted",
+    "a participant asks what became of a transaction",
+    "a prepared transaction is wounded",
+    "a shard is asked for keys that it has no more",
+    "a shard that was only read votes",
+    "a snapshot waits for a prepared transaction",
+    "a transaction commits in two phases",
+    "a vote comes before the commit",
+    "an attempt is aborted for a split",
+    "an attempt waits for a split",
+    "the bound of a shard that was only read passes",
+    "a new leader has entries of which it does not know whether they are agreed",
+    "a question is asked again while it waits",
+    "a snapshot above every commit is promised",
+    "timestamps without commits are closed",
+    "shards negotiate at which timestamp they are read",
+    "what is prepared writes into other keys than are read",
+    "a snapshot waits for a commit before it",
+    "a snapshot waits for its time",
+    "a transaction that waits is wounded",
+    "an old question comes late",
+    "an outcome is forgotten for the sake of newer ones",
+    "entries that were never agreed are replaced",
+    "leadership is handed to whoever asks most",
+    "leadership is lost while a commit is being agreed on",
+];
+
+/// The steps of the protocol, in each role, at which a node may end.
+pub const STEPS: &[&str] = &[
+    "candidate: asks for votes",
+    "candidate: is elected",
+    "coordinator: forgets",
+    "coordinator: has all votes",
+    "coordinator: its decision is agreed",
+    "coordinator: proposes its decision",
+    "coordinator: tells its decision",
+    "coordinator: waits for votes",
+    "leader: answers",
+    "leader: begins to serve",
+    "leader: falls silent",
+    "leader: its commit is agreed",
+    "leader: proposes a ceiling",
+    "leader: proposes a commit",
+    "leader: proposes a split",
+    "leader: proposes other members",
+    "leader: registers a change of the schema",
+    "member: a change of the schema is agreed",
+    "member: a split is agreed",
+    "member: another's commit is agreed",
+    "member: another's prepare record is agreed",
+    "member: is removed",
+    "participant: asks for the outcome",
+    "participant: hears the outcome",
+    "participant: proposes to prepare",
+    "participant: the outcome is agreed",
+    "participant: votes",
+    "reader: lets go",
+    "reader: votes",
+    "session: asks one group to commit",
+    "session: asks several groups to commit",
+    "voter: gives its vote",
+];
+
+/// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it woke after its lease had ended.
+pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
+    World::<Spanner>::reads_after_a_pause(defect)
+}
+
+/// What a session reads of a key that is 2, when an answer comes that an earlier life of its node has asked for, of a key that is 1.
+pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
+    World::<Spanner>::reads_in_the_next_life(defect)
+}
+
+/// Whether a session that goes on where its node's member was replaced finds nothing where a key has been since before its snapshot.
+pub fn finds_nothing_at_a_newcomer(rule: Option<Rule>) -> bool {
+    World::<Spanner>::finds_nothing_at_a_newcomer(rule)
+}

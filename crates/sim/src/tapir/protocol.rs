@@ -1,0 +1,46 @@
+//! How worlds run the protocol, and what their campaigns should meet of it.
+
+use super::Tapir;
+use crate::protocols::SimulatedProtocol;
+use crate::world::World;
+use meridian_systems::tapir;
+
+/// The row of TAPIR whose transactions are strictly serializable.
+pub static STRICTLY_SERIALIZABLE: SimulatedProtocol = SimulatedProtocol { row: &tapir::STRICTLY_SERIALIZABLE, ..ROW };
+
+/// The row of TAPIR as its paper has it.
+pub static SERIALIZABLE: SimulatedProtocol = ROW;
+
+const ROW: SimulatedProtocol = SimulatedProtocol {
+    row: &tapir::SERIALIZABLE,
+    run: |options| World::<Tapir>::new(options).run(),
+    stage: |options, scene, costs| World::<Tapir>::new(options).stage(scene, costs),
+    should_meet: SHOULD_MEET,
+    delays: World::<Tapir>::delays,
+};
+
+/// What every campaign of some hundred seeds under all faults should meet.
+const SHOULD_MEET: &[&str] = &[
+    "a client knows of a later view than a replica",
+    "a commit comes to a replica that has not heard of it",
+    "a proposal that waits is looked at before one that came earlier",
+    "a replica between two views is silent",
+    "a replica has not heard of what is decided",
+    "a snapshot waits for what is prepared below it",
+    "a transaction is proposed that has ended",
+    "a transaction is proposed that is being recovered",
+    "a transaction is recovered that has committed",
+    "a transaction is recovered that has not committed",
+    "a view begins without what a replica was told",
+    "a view change decides what nobody had decided",
+    "a view does not begin in time",
+    "a view is merged from records of different views",
+    "a view's leader says again that it has begun",
+    "an attempt comes that is not the newest",
+    "an operation takes the slow path",
+    "another timestamp is proposed",
+    "nobody can say in time whether a transaction has committed",
+    "somebody has not heard that a view has begun",
+    "something is proposed again",
+    "the nearest replica does not answer",
+];

@@ -1,0 +1,87 @@
+//! What is known of a protocol where none of its databases is open: one row for each.
+//!
+//! Each protocol declares its row in its own folder. A node and the simulator have a table of their own, with how they
+//! run it.
+
+use crate::baselines::qwstore;
+use crate::envelope::Kind;
+use crate::setting::{Setting, VERSION_RETENTION_PERIOD};
+use crate::{spanner, tapir};
+use meridian_txn::IsolationLevel;
+
+/// A protocol.
+#[derive(Debug)]
+pub struct Protocol {
+    /// Its name: `CREATE DATABASE … PROTOCOL = name`.
+    pub name: &'static str,
+    /// What its frames and records begin with.
+    pub kind: Kind,
+    /// The isolation level of its transactions; none where it has no transactions, and SQL has nothing to stand on.
+    pub isolation: Option<IsolationLevel>,
+    /// Whether a transaction that begins after another one was acknowledged comes after it in the serial order.
+    pub real_time_order: bool,
+    /// Whether its shards have leaders.
+    pub has_leaders: bool,
+    /// The settings of its databases, besides those of every database.
+    pub own_settings: &'static [&'static Setting],
+}
+
+impl Protocol {
+    /// The protocols of this version.
+    pub const ALL: [&'static Protocol; 4] =
+        [&spanner::PROTOCOL, &tapir::STRICTLY_SERIALIZABLE, &tapir::SERIALIZABLE, &qwstore::PROTOCOL];
+
+    /// The one of a database whose creator names none.
+    pub const DEFAULT: &'static Protocol = &spanner::PROTOCOL;
+
+    /// The protocols that have transactions, on which SQL can stand.
+    pub fn with_transactions() -> impl Iterator<Item = &'static Protocol> {
+        Protocol::ALL.into_iter().filter(|protocol| protocol.has_transactions())
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<&'static Protocol> {
+        Protocol::ALL.into_iter().find(|protocol| protocol.name == name)
+    }
+
+    /// Whether its transactions are atomic and isolated.
+    pub fn has_transactions(&self) -> bool {
+        self.isolation.is_some()
+    }
+
+    /// The setting of this name that its databases have.
+    pub fn setting(&self, name: &str) -> Option<&'static Setting> {
+        self.settings().find(|setting| setting.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The settings of its databases, those of every database among them.
+    pub fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+        self.own_settings.iter().copied().chain([&VERSION_RETENTION_PERIOD])
+    }
+}
+
+impl PartialEq for Protocol {
+    fn eq(&self, other: &Protocol) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Protocol {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_protocols_have_one_name_and_kinds_are_no_service_of_nodes() {
+        let names: BTreeSet<&str> = Protocol::ALL.iter().map(|protocol| protocol.name).collect();
+        assert_eq!(names.len(), Protocol::ALL.len());
+        for protocol in Protocol::ALL {
+            assert_eq!(Protocol::named(protocol.name), Some(protocol));
+            assert!(![Kind::TRANSFER, Kind::TIME, Kind::ORACLE].contains(&protocol.kind), "{}", protocol.name);
+            assert!(protocol.setting("Version_Retention_Period").is_some());
+        }
+        assert_eq!(Protocol::named("chubby"), None);
+    }
+}
