@@ -9,6 +9,7 @@ mod distances;
 pub mod envelope;
 mod protocol;
 pub mod setting;
+pub mod shard;
 pub mod spanner;
 pub mod tapir;
 mod wire;

@@ -31,7 +31,9 @@ use meridian_mvcc::{KeyRange, SpaceId, StoreError};
 use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
 use meridian_store::courier::Order;
 use meridian_store::{Extent, Left, Space, Split};
-use meridian_systems::spanner::{self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, newest};
+use meridian_systems::spanner::{
+    self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, members_at_birth, newest,
+};
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -398,7 +400,7 @@ impl World<Replica> for MemberHome {
                 }
             }
             Effect::Divide { at, key, shard, rows, hollow, index, term } => {
-                self.born_with.lock().extend(Rows::members_at_birth(shard, &rows).map(|members| (shard, members)));
+                self.born_with.lock().extend(members_at_birth(shard, &rows).map(|members| (shard, members)));
                 self.sessions.learn_route(&key, key.clone(), shard);
                 self.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
                 self.settle_split();

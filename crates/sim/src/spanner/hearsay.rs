@@ -13,7 +13,8 @@ use meridian_replication::group::{self, Entry, Index, Membership, Record, Roster
 use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, Space, Split};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Agreed, Birth, Effect, KIND, Message, Rows};
+use meridian_systems::shard::{Command, rows_of_birth};
+use meridian_systems::spanner::{Agreed, Birth, Effect, KIND, Message};
 use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn everybody() -> Membership {
 fn split(space: &Space) {
     space.install(at(1), &[a_row()], 1, 1);
     let birth = Birth { members: everybody(), index: Index(2), term: Term(1) };
-    let rows = Rows::of_birth(FIRST_SHARD, CHILD, &birth);
+    let rows = rows_of_birth(FIRST_SHARD, CHILD, &birth);
     space.divide(Split { at: at(2), key: Key::from("m"), child: CHILD.0, rows, hollow: false }, 2, 1);
     space.settle(usize::MAX).unwrap();
 }

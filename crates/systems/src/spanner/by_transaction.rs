@@ -1,6 +1,6 @@
 //! What is under way, in its order and by the transaction that it is of: a request looks for its own transaction's without a walk through all others'.
 
-use super::replica::{Passing, Pending};
+use super::participant::{Passing, Pending};
 use meridian_txn::TransactionId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,10 @@
 //! What members agree on, and what a shard keeps for itself of it.
 
+use crate::shard::{Command, Damaged, OwnRows, ShardCommand, bytes, row};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
-use meridian_replication::group::{Index, Membership, Payload, Term};
+use meridian_replication::group::{Membership, Payload};
 use meridian_txn::locking::{Blind, TransactionId};
 use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
@@ -170,34 +171,14 @@ pub struct Decision {
     pub voted_in: Vec<u64>,
 }
 
-/// How a shard began that was split off from another.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Birth {
-    /// Who was in its group.
-    #[n(0)]
-    pub members: Membership,
-    /// The entry of its parent's log that split it off.
-    #[n(1)]
-    pub index: Index,
-    /// That entry's term.
-    #[n(2)]
-    pub term: Term,
-}
-
-/// An entry that cannot be read: another format, or not ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged(pub String);
-
-impl Agreed {
-    /// As a payload.
-    pub fn encode(&self) -> Payload {
+impl Command for Agreed {
+    fn encode(&self) -> Payload {
         let mut bytes = vec![FORMAT];
         minicbor::encode(self, &mut bytes).expect("invariant: writing to memory cannot fail");
         Payload(bytes.into())
     }
 
-    /// From a payload; a leader's first entry is empty.
-    pub fn decode(payload: &Payload) -> Result<Option<Agreed>, Damaged> {
+    fn decode(payload: &Payload) -> Result<Option<Agreed>, Damaged> {
         match payload.0.split_first() {
             None => Ok(None),
             Some((&FORMAT, rest)) => minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string())),
@@ -205,8 +186,7 @@ impl Agreed {
         }
     }
 
-    /// Its timestamp; the ceiling of one that has it. Nothing below it is issued any more.
-    pub fn newest(&self) -> Timestamp {
+    fn newest(&self) -> Timestamp {
         match self {
             Agreed::Commit { at, .. }
             | Agreed::Forget { at, .. }
@@ -217,125 +197,90 @@ impl Agreed {
             Agreed::Outcome { at, .. } => at.unwrap_or_default(),
         }
     }
+
+    fn about_shard(command: ShardCommand) -> Agreed {
+        match command {
+            ShardCommand::Ceiling { at, through } => Agreed::Ceiling { at, through },
+            ShardCommand::Split { at, key, shard, members } => Agreed::Split { at, key, shard, members },
+            ShardCommand::Members { at } => Agreed::Members { at },
+        }
+    }
+
+    fn into_shard(self) -> Result<ShardCommand, Agreed> {
+        match self {
+            Agreed::Ceiling { at, through } => Ok(ShardCommand::Ceiling { at, through }),
+            Agreed::Split { at, key, shard, members } => Ok(ShardCommand::Split { at, key, shard, members }),
+            Agreed::Members { at } => Ok(ShardCommand::Members { at }),
+            of_transaction => Err(of_transaction),
+        }
+    }
 }
 
-/// What a shard must not lose of what was agreed, beside the versions: rows of its own ([`local`]), so that whatever carries versions carries it.
+/// What a shard must not lose of transactions, beside the versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rows {
+pub struct TransactionRows {
     /// Transactions that are prepared here.
     pub prepared: BTreeMap<TransactionId, Prepared>,
     /// Decisions that are not in every participant's log, as far as is known here.
     pub decisions: BTreeMap<TransactionId, Decision>,
-    /// Whoever leads next issues above this.
-    pub ceiling: Timestamp,
-    /// Who is in the group; none if that never changed since the database was created.
-    pub members: Option<Membership>,
-    /// How the shards began that were split off.
-    pub births: BTreeMap<ShardId, Birth>,
     /// Which versions of tables' schemas hold.
     pub schemas: BTreeMap<u32, SchemaHistory>,
 }
 
 const PREPARED: u8 = b'p';
 const DECISION: u8 = b'd';
-const CEILING: u8 = b'c';
-const MEMBERS: u8 = b'm';
-const BIRTH: u8 = b'b';
 
-fn row(shard: ShardId, kind: u8, of: Option<TransactionId>, value: Option<Vec<u8>>) -> Write {
-    let mut name = vec![kind];
-    if let Some(TransactionId { node, incarnation, number }) = of {
-        name.extend([node.to_be_bytes(), incarnation.to_be_bytes()].concat());
-        name.extend(number.to_be_bytes());
-    }
-    Write { key: local::protocol(shard.0, &name), value: value.map(Value::from) }
+/// A transaction in the name of a row.
+fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8> {
+    [&node.to_be_bytes()[..], &incarnation.to_be_bytes(), &number.to_be_bytes()].concat()
 }
 
-fn bytes<T: Encode<()>>(what: &T) -> Option<Vec<u8>> {
-    Some(minicbor::to_vec(what).expect("invariant: writing to memory cannot fail"))
+/// The row of a prepared transaction, or that it is none any more.
+pub(super) fn row_of_prepared(shard: ShardId, transaction: TransactionId, prepared: Option<&Prepared>) -> Write {
+    row(shard, PREPARED, &name_of(transaction), prepared.and_then(bytes))
 }
 
-impl Rows {
-    /// The row of a prepared transaction, or that it is none any more.
-    pub fn of_prepared(shard: ShardId, transaction: TransactionId, prepared: Option<&Prepared>) -> Write {
-        row(shard, PREPARED, Some(transaction), prepared.and_then(bytes))
-    }
+/// The row of a decision, or that every participant has it.
+pub(super) fn row_of_decision(shard: ShardId, transaction: TransactionId, decision: Option<&Decision>) -> Write {
+    row(shard, DECISION, &name_of(transaction), decision.and_then(bytes))
+}
 
-    /// The row of a decision, or that everybody has it.
-    pub fn of_decision(shard: ShardId, transaction: TransactionId, decision: Option<&Decision>) -> Write {
-        row(shard, DECISION, Some(transaction), decision.and_then(bytes))
-    }
+/// The row that says which versions of a table's schema hold.
+pub(super) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
+    Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
+}
 
-    /// The row of the ceiling.
-    pub fn of_ceiling(shard: ShardId, ceiling: Timestamp) -> Write {
-        row(shard, CEILING, None, Some(ceiling.to_be_bytes().to_vec()))
-    }
-
-    /// The row of a shard's members.
-    pub fn of_members(shard: ShardId, members: &Membership) -> Write {
-        row(shard, MEMBERS, None, bytes(members))
-    }
-
-    /// The row that says how a shard begins that is split off; and its own, with which members.
-    pub fn of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Write> {
-        let key = local::protocol(parent.0, &[&[BIRTH], &child.0.to_be_bytes()[..]].concat());
-        let known = Write { key, value: bytes(birth).map(Value::from) };
-        vec![known, Rows::of_members(child, &birth.members)]
-    }
-
-    /// The row that says which versions of a table's schema hold.
-    pub fn of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
-        Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
-    }
-
-    /// Who is in a shard's group, if these rows say so.
-    pub fn members_at_birth(shard: ShardId, rows: &[Write]) -> Option<Membership> {
-        let key = Rows::of_members(shard, &Membership::default()).key;
-        let row = rows.iter().find(|row| row.key == key)?;
-        minicbor::decode(row.value.as_ref()?).ok()
-    }
-
-    /// Reads a shard's rows.
-    pub fn read(shard: ShardId, rows: &[(Key, Value)]) -> Result<Rows, Damaged> {
-        let mut all = Rows::default();
-        let prefix = local::protocol(shard.0, b"").len();
-        let damaged = |key: &Key| Damaged(format!("a row of shard {} about itself: {key:?}", shard.0));
-        let transaction = |name: &[u8]| {
+impl OwnRows for TransactionRows {
+    fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()> {
+        let transaction = || {
             let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
             let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
             Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
         };
-        for (key, value) in rows {
-            let (kind, name) = key.get(prefix..).and_then(|name| name.split_first()).ok_or_else(|| damaged(key))?;
-            let mut take = || {
-                match *kind {
-                    PREPARED => drop(all.prepared.insert(transaction(name)?, minicbor::decode(value).ok()?)),
-                    DECISION => drop(all.decisions.insert(transaction(name)?, minicbor::decode(value).ok()?)),
-                    CEILING => all.ceiling = Timestamp::from_be_bytes(value[..].try_into().ok()?),
-                    MEMBERS => all.members = Some(minicbor::decode(value).ok()?),
-                    BIRTH => {
-                        let child = ShardId(u32::from_be_bytes(name.try_into().ok()?));
-                        drop(all.births.insert(child, minicbor::decode(value).ok()?));
-                    }
-                    local::SCHEMA => {
-                        let table = u32::from_be_bytes(name.try_into().ok()?);
-                        drop(all.schemas.insert(table, minicbor::decode(value).ok()?));
-                    }
-                    _ => return None,
-                }
-                Some(())
-            };
-            take().ok_or_else(|| damaged(key))?;
+        match kind {
+            PREPARED => drop(self.prepared.insert(transaction()?, minicbor::decode(value).ok()?)),
+            DECISION => drop(self.decisions.insert(transaction()?, minicbor::decode(value).ok()?)),
+            local::SCHEMA => {
+                let table = u32::from_be_bytes(name.try_into().ok()?);
+                drop(self.schemas.insert(table, minicbor::decode(value).ok()?));
+            }
+            _ => return None,
         }
-        Ok(all)
+        Some(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::{
+        Birth,
+        records::{row_of_ceiling, row_of_members},
+        rows_of_birth,
+    };
+    use crate::spanner;
     use meridian_machine::NodeId;
-    use meridian_replication::group::Roster;
+    use meridian_replication::group::{Index, Roster, Term};
 
     #[test]
     fn rows_read_back_and_garbage_is_an_error() {
@@ -359,25 +304,25 @@ mod tests {
         let mut history = SchemaHistory::default();
         history.begin(at, 2);
         let writes = [
-            Rows::of_prepared(shard, transaction, Some(&prepared)),
-            Rows::of_decision(shard, transaction, Some(&decision)),
-            Rows::of_ceiling(shard, at),
-            Rows::of_members(shard, &members),
-            Rows::of_schema(shard, 6, &history),
+            row_of_prepared(shard, transaction, Some(&prepared)),
+            row_of_decision(shard, transaction, Some(&decision)),
+            row_of_ceiling(shard, at),
+            row_of_members(shard, &members),
+            row_of_schema(shard, 6, &history),
         ];
         let birth = Birth { members: members.clone(), index: Index(4), term: Term(2) };
-        let of_child = Rows::of_birth(shard, ShardId(3), &birth).swap_remove(0);
+        let of_child = rows_of_birth(shard, ShardId(3), &birth).swap_remove(0);
         let writes = writes.into_iter().chain([of_child]);
         let rows: Vec<(Key, Value)> = writes.map(|write| (write.key, write.value.unwrap())).collect();
-        let read = Rows::read(shard, &rows).unwrap();
-        assert_eq!(read.prepared, [(transaction, prepared)].into());
-        assert_eq!((read.decisions, read.ceiling), ([(transaction, decision)].into(), at));
+        let read = spanner::Rows::read(shard, &rows).unwrap();
+        assert_eq!(read.own.prepared, [(transaction, prepared)].into());
+        assert_eq!((read.own.decisions, read.ceiling), ([(transaction, decision)].into(), at));
         assert_eq!((read.births, read.members), ([(ShardId(3), birth)].into(), Some(members)));
-        assert_eq!(read.schemas, [(6, history)].into());
+        assert_eq!(read.own.schemas, [(6, history)].into());
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);
-            assert!(Rows::read(shard, &[(key.clone(), cut)]).is_err());
-            assert!(Rows::read(shard, &[(local::protocol(9, b"?"), value)]).is_err());
+            assert!(spanner::Rows::read(shard, &[(key.clone(), cut)]).is_err());
+            assert!(spanner::Rows::read(shard, &[(local::protocol(9, b"?"), value)]).is_err());
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What sessions ask of a leader: locks, reads, commits, prepares; and who has to wait or to give way.
 
 use super::blind::Heard;
-use super::replica::{Live, Message, Pending, Replica};
+use super::participant::{Live, Pending};
 use super::two_phase::{Asked, Ballot, Decider};
+use super::{Message, Replica};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Health, Outbox, sometimes};
@@ -41,29 +42,31 @@ impl Replica {
             // A new attempt goes to whoever is to lead: that will be a moment from now.
             Ask::Read { .. }
                 if request.footing.is_none()
-                    && !self.live.contains_key(&transaction)
+                    && !self.participant.live.contains_key(&transaction)
                     && self.workload.heir.is_some() =>
             {
                 let leader = self.workload.heir.map(|(heir, _)| heir.0);
                 out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
             }
-            Ask::Abort if self.collecting.contains_key(&transaction) => {
+            Ask::Abort if self.participant.collecting.contains_key(&transaction) => {
                 self.abort_collecting(now, transaction, Conflict::RolledBack, out);
             }
             // Its coordinator decides.
-            Ask::Abort if self.coordinator_of(transaction).is_some() || self.readers.contains_key(&transaction) => {}
+            Ask::Abort
+                if self.coordinator_of(transaction).is_some()
+                    || self.participant.readers.contains_key(&transaction) => {}
             Ask::Abort => {
                 self.forget(now, transaction, out);
-                self.live.remove(&transaction);
+                self.participant.live.remove(&transaction);
             }
             Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
             Ask::LastTs { range } => self.on_last_ts(now, from, id, range, out),
-            Ask::Split { .. } => self.on_split(now, from, &request, out),
-            Ask::Members { .. } => self.on_members(now, from, &request, out),
-            Ask::KeepAlive => self.locks.touch(now.boot_ns, transaction),
+            Ask::Split { at, shard } => self.on_split(now, (from, id), transaction, (at.clone(), *shard), out),
+            Ask::Members(members) => self.on_members(now, (from, id), members, out),
+            Ask::KeepAlive => self.participant.locks.touch(now.boot_ns, transaction),
             Ask::Withdraw => {
                 self.wants_no_answer(transaction);
-                if let Some(live) = self.live.get_mut(&transaction).filter(|live| live.newest < id) {
+                if let Some(live) = self.participant.live.get_mut(&transaction).filter(|live| live.newest < id) {
                     live.newest = id; // What was asked before may still come.
                     self.withdraw(now, transaction, out);
                 }
@@ -71,14 +74,14 @@ impl Replica {
             ask @ Ask::Prepare { .. }
                 if Decider::of(ask).is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {}
             Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. } if self.repeats(now, from, &request, out) => {
-                self.locks.touch(now.boot_ns, transaction);
+                self.participant.locks.touch(now.boot_ns, transaction);
             }
             Ask::Read { range, lock, nowait, .. } => {
                 let (range, lock, nowait) = (range.clone(), *lock, *nowait);
                 if !self.admit(from, &request, out) {
-                } else if nowait && self.locks.would_wait(transaction, request.age, &range, lock) {
+                } else if nowait && self.participant.locks.would_wait(transaction, request.age, &range, lock) {
                     sometimes!("a read does not wait for a lock");
-                    let birth = self.live.get(&transaction).map_or(0, |live| live.birth);
+                    let birth = self.participant.live.get(&transaction).map_or(0, |live| live.birth);
                     let footing = Footing { term: self.group.term().0, birth };
                     out.send(from, Message::Answer(Reply::Locked { id, footing }));
                 } else {
@@ -89,12 +92,12 @@ impl Replica {
                 // A repeated request is answered like the first, once that has passed (Trap A.5-11). A commit in
                 // commit wait counts even if its outcome is forgotten already for the sake of newer ones.
                 let remembers = !broken(Rule::OutcomesForgotten);
-                if let Some(passing) = self.passing.find_of(transaction, |_| remembers) {
+                if let Some(passing) = self.participant.passing.find_of(transaction, |_| remembers) {
                     sometimes!("a commit is asked for again after it was agreed");
                     passing.asked = Some((from, id));
                     return;
                 }
-                if let Some(at) = self.outcome_of(transaction).filter(|_| remembers) {
+                if let Some(at) = self.participant.outcome_of(transaction).filter(|_| remembers) {
                     sometimes!("a commit is asked for again after it was agreed");
                     return out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
                 }
@@ -103,8 +106,8 @@ impl Replica {
                 }
                 // One that names no leadership cannot be told from its own echo: gateways name one always.
                 if let Some(footing) = request.footing
-                    && footing.term <= self.forgotten.0
-                    && self.live.get(&transaction).is_none_or(|live| live.birth != footing.birth)
+                    && footing.term <= self.participant.forgotten.0
+                    && self.participant.live.get(&transaction).is_none_or(|live| live.birth != footing.birth)
                 {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
@@ -129,7 +132,7 @@ impl Replica {
         request: &Request,
         out: &mut Outbox<Replica>,
     ) -> bool {
-        if self.live.get(&request.transaction).is_some_and(|live| request.id < live.newest) {
+        if self.participant.live.get(&request.transaction).is_some_and(|live| request.id < live.newest) {
             sometimes!("an old question comes late");
             return true;
         }
@@ -147,18 +150,23 @@ impl Replica {
     fn under_way(&mut self, request: &Request) -> Option<&mut Pending> {
         let who = request.transaction;
         let same = |pending: &Pending| pending.request.transaction == who && pending.request.ask == request.ask;
-        let collecting = self.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
+        let collecting = self.participant.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
         // Few: those of the last moments before a lease reaches further, and changes of schemas.
-        let others = self.ready.iter_mut().chain(&mut self.would_vote).chain(self.schemas.under_way());
+        let others = self
+            .participant
+            .ready
+            .iter_mut()
+            .chain(&mut self.participant.would_vote)
+            .chain(self.participant.schemas.under_way());
         let mut drawn = collecting.into_iter().chain(others).filter(|pending| same(pending));
-        let agreed_on = self.agreeing.find_of(who, same).or_else(|| drawn.next());
-        agreed_on.or_else(|| self.pending.find_of(who, same))
+        let agreed_on = self.participant.agreeing.find_of(who, same).or_else(|| drawn.next());
+        agreed_on.or_else(|| self.participant.pending.find_of(who, same))
     }
 
     /// What an attempt waits for is not wanted any more.
     fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
-        if self.pending.withdraw(transaction) {
-            let verdicts = self.locks.withdraw(transaction);
+        if self.participant.pending.withdraw(transaction) {
+            let verdicts = self.participant.locks.withdraw(transaction);
             self.judge(now, verdicts, out);
         }
     }
@@ -170,19 +178,19 @@ impl Replica {
             return false; // By when it may begin is a moment of a clock: it asks again.
         }
         let (who, id, this) = (request.transaction, request.id, self.group.term().0);
-        let begun = self.live.contains_key(&who);
-        let doomed = self.live.get(&who).is_some_and(|live| live.doomed.is_some());
+        let begun = self.participant.live.contains_key(&who);
+        let doomed = self.participant.live.get(&who).is_some_and(|live| live.doomed.is_some());
         if broken(Rule::BlindTwice) {
             return true;
         }
         let heard = match () {
             // What it did in an earlier leadership may be forgotten; in this one it does not begin.
-            () if term != this && term > self.forgotten.0 => Heard::Known,
+            () if term != this && term > self.participant.forgotten.0 => Heard::Known,
             () if term != this => Heard::Late,
-            () => self.blinds.hear(now.interval.latest, who, by),
+            () => self.participant.blinds.hear(now.interval.latest, who, by),
         };
         let heard = match heard {
-            Heard::Known if begun && self.blinds.knows(who) => return true,
+            Heard::Known if begun && self.participant.blinds.knows(who) => return true,
             Heard::Known | Heard::Late if doomed => return true, // It is told why.
             // Who locks first waits; who does not is not to be in the way of what is waited for.
             Heard::New if !begun && !self.is_awaited(now, request) => return true,
@@ -196,7 +204,7 @@ impl Replica {
             }
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
-                for Ballot { shard, node, term: voted_in, vote } in self.blinds.take_early(who) {
+                for Ballot { shard, node, term: voted_in, vote } in self.participant.blinds.take_early(who) {
                     let reads = matches!(vote, Vote::Read { .. });
                     let asked = Asked { transaction: who, blind: request.blind, decides: term, voted_in, reads };
                     self.tell_voter(now, self.seat(node, shard), asked, out);
@@ -209,7 +217,7 @@ impl Replica {
 
     /// A split, another leader or another schema waits until attempts have ended.
     fn is_awaited(&self, now: Reading, request: &Request) -> bool {
-        let change = || self.schemas.changes_from(request.transaction, &request.planned);
+        let change = || self.participant.schemas.changes_from(request.transaction, &request.planned);
         self.splitting.is_some()
             || self.workload.heir.is_some()
             || change().is_some_and(|(from, _)| from.nanos <= now.interval.latest)
@@ -218,27 +226,27 @@ impl Replica {
     /// Whether the attempt may go on here; if not, it is told why.
     pub(super) fn admit(&mut self, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
         let newest = request.id;
-        let why = match (request.footing, self.live.get_mut(&request.transaction)) {
+        let why = match (request.footing, self.participant.live.get_mut(&request.transaction)) {
             (Some(footing), _) if footing.term != self.group.term().0 => Some(Conflict::LeaderChanged),
             (Some(_), None) => Some(Conflict::Expired),
             (Some(footing), Some(live)) if footing.birth != live.birth => {
                 sometimes!("an attempt was born again by an old question");
                 Some(Conflict::Expired)
             }
-            (None, None) if self.outcomes.contains_key(&request.transaction) => {
+            (None, None) if self.participant.outcomes.contains_key(&request.transaction) => {
                 sometimes!("a first question comes after its transaction has ended");
                 return false;
             }
             (None, None) => {
-                self.births += 1;
-                let votes = self.blinds.take_early(request.transaction);
+                self.participant.births += 1;
+                let votes = self.participant.blinds.take_early(request.transaction);
                 let application = match &request.ask {
                     Ask::Read { application, .. } => application.clone(),
                     _ => None,
                 };
-                let (birth, age) = (self.births, request.age);
+                let (birth, age) = (self.participant.births, request.age);
                 let live = Live { birth, age, application, doomed: None, newest, gateway: from, votes };
-                self.live.insert(request.transaction, live);
+                self.participant.live.insert(request.transaction, live);
                 None
             }
             (_, Some(live)) => {
@@ -265,9 +273,9 @@ impl Replica {
         }
         while let Some(write) = writes.get(pending.locked) {
             let range = KeyRange::point(write.key.clone());
-            self.next_ticket += 1;
-            let ticket = self.next_ticket;
-            let verdicts = self.locks.acquire(now.boot_ns, who, age, range, Lock::Exclusive, ticket);
+            self.participant.next_ticket += 1;
+            let ticket = self.participant.next_ticket;
+            let verdicts = self.participant.locks.acquire(now.boot_ns, who, age, range, Lock::Exclusive, ticket);
             if verdicts != [Verdict::Granted(ticket)] {
                 sometimes!("a commit waits for a lock");
                 return self.wait(now, ticket, pending, verdicts, out);
@@ -291,20 +299,20 @@ impl Replica {
             // what stands here now: nothing has to be agreed on.
             let id = pending.request.id;
             out.send(pending.from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
-            self.live.remove(&who);
-            self.remember(who, at, self.group.term());
+            self.participant.live.remove(&who);
+            self.participant.remember(who, at, self.group.term());
             return self.forget(now, who, out);
         }
         if only_read {
             sometimes!("who only read commits through the log, for want of a lease");
         }
-        self.locks.committing(who);
-        self.ready.push_back(pending);
+        self.participant.locks.committing(who);
+        self.participant.ready.push_back(pending);
     }
 
     /// The timestamp of what stands here now, at or above everything that was acknowledged anywhere; if it can be had for nothing.
     fn as_of(&mut self, now: Reading) -> Option<Timestamp> {
-        let shown = self.late.iter().map(|late| late.at).fold(self.visible, Timestamp::max);
+        let shown = self.participant.late.iter().map(|late| late.at).fold(self.visible, Timestamp::max);
         if self.bounds == KeyRange::all() {
             return Some(shown);
         }
@@ -319,6 +327,26 @@ impl Replica {
         self.judge(now, vec![Verdict::Victim(who, None, Conflict::Moved)], out);
     }
 
+    /// Answers which shard has the keys of a request that are not here.
+    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Replica>) {
+        let key = match &request.ask {
+            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => match &self.bounds.end {
+                Some(end) if self.bounds.contains(&range.start) => end,
+                _ => &range.start,
+            },
+            Ask::Commit { writes, schema, .. } | Ask::Prepare { writes, schema, .. } => {
+                let ranges = schema.iter().flat_map(|change| &change.tables).map(|(_, range)| range);
+                let beyond = ranges.filter(|range| !self.bounds.contains_range(range)).filter_map(|range| {
+                    if self.bounds.contains(&range.start) { self.bounds.end.as_ref() } else { Some(&range.start) }
+                });
+                let strange = writes.iter().map(|write| &write.key).find(|key| !self.bounds.contains(key));
+                strange.or(beyond.min()).unwrap_or(&self.bounds.start)
+            }
+            _ => &self.bounds.start,
+        };
+        self.answer_moved(from, request.id, key, out);
+    }
+
     pub(super) fn acquire(
         &mut self,
         now: Reading,
@@ -327,16 +355,16 @@ impl Replica {
         lock: Lock,
         out: &mut Outbox<Replica>,
     ) {
-        self.next_ticket += 1;
-        let (ticket, who, age) = (self.next_ticket, pending.request.transaction, pending.request.age);
-        let verdicts = self.locks.acquire(now.boot_ns, who, age, range, lock, ticket);
+        self.participant.next_ticket += 1;
+        let (ticket, who, age) = (self.participant.next_ticket, pending.request.transaction, pending.request.age);
+        let verdicts = self.participant.locks.acquire(now.boot_ns, who, age, range, lock, ticket);
         self.wait(now, ticket, pending, verdicts, out);
     }
 
     /// Says who it was that somebody lost against.
     fn name_winner(&self, why: &mut Conflict) {
         if let Conflict::Wounded { by, application, .. } = why {
-            let winner = self.live.values().find(|live| live.age == *by && live.application.is_some());
+            let winner = self.participant.live.values().find(|live| live.age == *by && live.application.is_some());
             *application = winner.and_then(|live| live.application.clone());
         }
     }
@@ -351,7 +379,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) {
         let who = pending.request.transaction;
-        self.pending.insert(ticket, pending);
+        self.participant.pending.insert(ticket, pending);
         let own = |verdict: &Verdict| matches!(verdict, Verdict::Victim(victim, None, _) if *victim == who);
         if let Some(Verdict::Victim(_, _, why)) = verdicts.iter().find(|verdict| own(verdict)) {
             let verdict = Verdict::Victim(who, Some(ticket), why.clone());
@@ -365,7 +393,7 @@ impl Replica {
             match verdict {
                 Verdict::Granted(ticket) => {
                     // One verdict may end an attempt that a later one grants something: that is free again by now.
-                    let Some(mut pending) = self.pending.remove(ticket) else {
+                    let Some(mut pending) = self.participant.pending.remove(ticket) else {
                         sometimes!("a lock is granted to somebody who was given up a moment before");
                         continue;
                     };
@@ -379,10 +407,10 @@ impl Replica {
                 }
                 Verdict::Victim(victim, ticket, mut why) => {
                     self.name_winner(&mut why);
-                    if let Some(live) = self.live.get_mut(&victim) {
+                    if let Some(live) = self.participant.live.get_mut(&victim) {
                         live.doomed = Some(why.clone());
                     }
-                    if let Some(pending) = ticket.and_then(|ticket| self.pending.remove(ticket)) {
+                    if let Some(pending) = ticket.and_then(|ticket| self.participant.pending.remove(ticket)) {
                         sometimes!("a transaction that waits is wounded");
                         self.refuse(&pending, why.clone(), out);
                     }
@@ -393,7 +421,7 @@ impl Replica {
                     self.forget(now, victim, out);
                 }
                 Verdict::Marked(who, why) => {
-                    if let Some(live) = self.live.get(&who) {
+                    if let Some(live) = self.participant.live.get(&who) {
                         out.send(live.gateway, Message::Answer(Reply::Wounded { why }));
                     }
                 }
@@ -409,15 +437,15 @@ impl Replica {
     /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
     pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
         let committing = self.is_ending(transaction)
-            || self.would_vote.iter().any(|pending| pending.request.transaction == transaction)
-            || self.prepared.contains_key(&transaction)
-            || self.readers.contains_key(&transaction);
+            || self.participant.would_vote.iter().any(|pending| pending.request.transaction == transaction)
+            || self.participant.prepared.contains_key(&transaction)
+            || self.participant.readers.contains_key(&transaction);
         if !committing {
-            self.pending.withdraw(transaction);
+            self.participant.pending.withdraw(transaction);
             self.wants_no_answer(transaction);
             self.take_registering(transaction);
             self.dismiss_early_votes(now, transaction, out);
-            let verdicts = self.locks.release(transaction);
+            let verdicts = self.participant.locks.release(transaction);
             self.judge(now, verdicts, out);
             self.unregister(now, transaction, out);
         }

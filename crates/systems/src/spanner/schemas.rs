@@ -13,8 +13,9 @@
 //!    A change for which somebody has not ended in time gives way: nobody waits for it, who may be waited for.
 //! 4. The coordinator of a change decides when its timestamp has come, and no sooner: what is drawn after it is not pushed ahead.
 
-use super::Rows;
-use super::replica::{Message, Pending, Replica};
+use super::participant::Pending;
+use super::records::row_of_schema;
+use super::{Message, Replica};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
@@ -99,6 +100,11 @@ impl Schemas {
         self.drawn.extend(versions.iter().map(|schema| (schema.table, schema.version)));
     }
 
+    /// The rows of schemas with which a shard begins that is split off.
+    pub(super) fn rows_of_child(&self, child: ShardId) -> Vec<Write> {
+        self.agreed.iter().map(|(table, history)| row_of_schema(child, *table, history)).collect()
+    }
+
     /// Whether nobody waits for anything here.
     pub(super) fn is_quiet(&self) -> bool {
         self.registering.is_empty() && self.waiting.is_empty()
@@ -157,18 +163,23 @@ impl Replica {
         }
         let id = request.id;
         let (transaction, present) = (request.transaction, now.interval.latest);
-        if self.schemas.changes_from(transaction, &request.planned).is_some_and(|(from, _)| from.nanos <= present) {
+        if self
+            .participant
+            .schemas
+            .changes_from(transaction, &request.planned)
+            .is_some_and(|(from, _)| from.nanos <= present)
+        {
             sometimes!("a reader waits for a change of the schema");
-            match self.schemas.waiting.iter_mut().find(|(_, other)| other.transaction == transaction) {
+            match self.participant.schemas.waiting.iter_mut().find(|(_, other)| other.transaction == transaction) {
                 Some(known) => {
                     *known = (from, request.clone());
                     out.send(from, Message::Answer(Reply::Waiting { id }));
                 }
-                None => self.schemas.waiting.push((from, request.clone())),
+                None => self.participant.schemas.waiting.push((from, request.clone())),
             }
             return true;
         }
-        if let Some(why) = self.schemas.outdated_now(&request.planned) {
+        if let Some(why) = self.participant.schemas.outdated_now(&request.planned) {
             sometimes!("a statement was planned for a schema that holds no more");
             out.send(from, Message::Answer(Reply::Aborted { id, why: why.clone() }));
             self.doom(now, transaction, why, out);
@@ -183,25 +194,26 @@ impl Replica {
         if pending.change().is_some_and(|change| change.from.nanos > now.interval.latest + FARTHEST_NS) {
             return self.refuse_drawn(now, pending, Conflict::Late, out);
         }
-        let proposed = self.agreeing.values().filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
+        let proposed =
+            self.participant.agreeing.values().filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
         let proposed = proposed.map(|other| other.request.transaction);
-        let voted = self.prepared.keys().chain(self.readers.keys()).copied().chain(proposed);
+        let voted = self.participant.prepared.keys().chain(self.participant.readers.keys()).copied().chain(proposed);
         let changes = pending.change().is_some_and(|change| !change.tables.is_empty());
         let after = voted.filter(|_| changes && !broken(Rule::ChangeNotHeeded)).collect();
         step!("leader: registers a change of the schema");
         let from = pending.change().map_or(Timestamp::ZERO, |change| change.from);
         let tables = pending.versions().iter().map(|schema| schema.table).collect();
-        self.schemas.registered.insert(who, Registered { from, tables });
-        self.schemas.registering.push(Registering { pending, after });
+        self.participant.schemas.registered.insert(who, Registered { from, tables });
+        self.participant.schemas.registering.push(Registering { pending, after });
     }
 
     /// Goes on with changes for which nobody has to end any more.
     pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let mut at = 0;
-        while let Some(registering) = self.schemas.registering.get_mut(at) {
-            let votes = self.agreeing.values().map(|pending| pending.request.transaction);
+        while let Some(registering) = self.participant.schemas.registering.get_mut(at) {
+            let votes = self.participant.agreeing.values().map(|pending| pending.request.transaction);
             let voters: BTreeSet<TransactionId> =
-                self.prepared.keys().chain(self.readers.keys()).copied().chain(votes).collect();
+                self.participant.prepared.keys().chain(self.participant.readers.keys()).copied().chain(votes).collect();
             registering.after.retain(|who| voters.contains(who));
             if !registering.after.is_empty() {
                 let from = registering.pending.change().map_or(0, |change| change.from.nanos);
@@ -213,11 +225,11 @@ impl Replica {
                 }
                 // They may wait for somebody who waits for the change.
                 sometimes!("a change of the schema comes too late");
-                let pending = self.schemas.registering.remove(at).pending;
+                let pending = self.participant.schemas.registering.remove(at).pending;
                 self.refuse_drawn(now, pending, Conflict::Late, out);
                 continue;
             }
-            let mut pending = self.schemas.registering.remove(at).pending;
+            let mut pending = self.participant.schemas.registering.remove(at).pending;
             pending.registered = true;
             self.lock_writes(now, pending, out);
         }
@@ -226,10 +238,10 @@ impl Replica {
     /// Gives up changes whose votes do not come: readers wait for them.
     pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let ends = |who: &TransactionId| {
-            let change = self.collecting.get(who)?.pending.change()?;
+            let change = self.participant.collecting.get(who)?.pending.change()?;
             Some((*who, change.from.nanos + LATE_NS))
         };
-        let changes: Vec<(TransactionId, u64)> = self.schemas.registered.keys().filter_map(ends).collect();
+        let changes: Vec<(TransactionId, u64)> = self.participant.schemas.registered.keys().filter_map(ends).collect();
         for (who, ends) in changes {
             if now.interval.latest < ends {
                 self.wake_in(ends - now.interval.latest);
@@ -242,19 +254,19 @@ impl Replica {
 
     /// Who has asked does not want to know any more.
     pub(super) fn wants_no_answer(&mut self, who: TransactionId) {
-        self.schemas.waiting.retain(|(_, request)| request.transaction != who);
+        self.participant.schemas.waiting.retain(|(_, request)| request.transaction != who);
     }
 
     /// A change that has not drawn its timestamp will not happen here.
     pub(super) fn take_registering(&mut self, who: TransactionId) -> Option<Pending> {
-        let at = self.schemas.registering.iter().position(|one| one.pending.request.transaction == who)?;
-        Some(self.schemas.registering.remove(at).pending)
+        let at = self.participant.schemas.registering.iter().position(|one| one.pending.request.transaction == who)?;
+        Some(self.participant.schemas.registering.remove(at).pending)
     }
 
     /// It is known what became of a change: those who wait for it go on.
     pub(super) fn unregister(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
-        if self.schemas.registered.remove(&who).is_some() {
-            for (from, request) in std::mem::take(&mut self.schemas.waiting) {
+        if self.participant.schemas.registered.remove(&who).is_some() {
+            for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
                 self.on_ask(now, from, request, out);
             }
         }
@@ -267,9 +279,9 @@ impl Replica {
             step!("member: a change of the schema is agreed");
         }
         for SchemaVersion { table, version } in versions {
-            let history = self.schemas.agreed.entry(*table).or_default();
+            let history = self.participant.schemas.agreed.entry(*table).or_default();
             history.begin(at, *version);
-            rows.push(Rows::of_schema(self.shard, *table, history));
+            rows.push(row_of_schema(self.shard, *table, history));
         }
         rows
     }
@@ -277,35 +289,30 @@ impl Replica {
     /// Why what somebody was planned for does not hold at a timestamp that is drawn now.
     pub(super) fn unfit(&self, request: &Request, at: Timestamp) -> Option<Conflict> {
         let met = || {
-            let change = self.schemas.changes_from(request.transaction, &request.planned);
+            let change = self.participant.schemas.changes_from(request.transaction, &request.planned);
             change.filter(|(from, _)| *from <= at).map(|(_, table)| Conflict::SchemaChanged { table })
         };
-        self.schemas.outdated_now(&request.planned).or_else(met)
+        self.participant.schemas.outdated_now(&request.planned).or_else(met)
     }
 
     /// Whether a snapshot may meet a change that is not decided.
     pub(super) fn meets_change(&self, request: &Request, at: Timestamp) -> bool {
-        let change = self.schemas.changes_from(request.transaction, &request.planned);
+        let change = self.participant.schemas.changes_from(request.transaction, &request.planned);
         change.is_some_and(|(from, _)| from <= at)
     }
 
     /// This member leads no more.
     pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Replica>) {
         let why = Conflict::LeaderChanged;
-        for Registering { pending, .. } in std::mem::take(&mut self.schemas.registering) {
+        for Registering { pending, .. } in std::mem::take(&mut self.participant.schemas.registering) {
             self.refuse(&pending, why.clone(), out);
         }
         let leader = self.group.leader().map(|node| node.0);
-        for (from, request) in std::mem::take(&mut self.schemas.waiting) {
+        for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
             out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
         }
-        self.schemas.drawn.clear();
-        let prepared = &self.prepared;
-        self.schemas.registered.retain(|who, _| prepared.contains_key(who));
-    }
-
-    /// What a shard that is split off knows of schemas at its birth.
-    pub(super) fn schemas_of_child(&self, child: ShardId) -> Vec<Write> {
-        self.schemas.agreed.iter().map(|(table, history)| Rows::of_schema(child, *table, history)).collect()
+        self.participant.schemas.drawn.clear();
+        let prepared = &self.participant.prepared;
+        self.participant.schemas.registered.retain(|who, _| prepared.contains_key(who));
     }
 }

@@ -1,27 +1,17 @@
-//! Reads without locks: what may be shown at a timestamp, and when (§4.1.3, §4.1.4, §4.2.4).
-//!
-//! ```text
-//!             visible          floor: promised in memory        ceiling: in the log
-//!   ──────────────┼───────────────────────┼─────────────────────────────┼──────▶
-//!    shown        │  this leader issues above the floor                 │  later leaders issue here
-//! ```
-//!
-//! A snapshot above the newest commit is promised: this leader issues nothing at or below it any more. So that the next one does not
-//! either, it lies below a ceiling that is in the log already; one ceiling does for all snapshots of a while.
+//! Reads without locks: what may be shown at a timestamp, and when (§4.1.3, §4.1.4, §4.2.4). How a shard promises
+//! timestamps is in [`shard`](crate::shard).
 
-use super::Agreed;
-use super::commits::LEASE_SOON_NS;
+use super::participant::Serve;
 use super::records::any_within;
-use super::replica::{Effect, Message, Replica, Serve};
 use super::two_phase::InDoubt;
+use super::{Message, Replica};
+use crate::shard::{Effect, Participant};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
-use meridian_machine::{Address, Health, Outbox, sometimes, step};
+use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::{Ask, Footing, Reply, Request};
 
-/// A ceiling is so far ahead of what is wanted, at most: a later leader has to wait for it.
-const AHEAD_NS: u64 = 100_000_000;
 /// A snapshot that lies in the future by no more than this waits for its time: clocks differ.
 const FUTURE_NS: u64 = 1_000_000_000;
 
@@ -39,7 +29,7 @@ impl Replica {
         let same = |snapshot: &&mut Snapshot| {
             snapshot.request.transaction == request.transaction && snapshot.request.ask == request.ask
         };
-        if let Some(waiting) = self.snapshots.iter_mut().find(same) {
+        if let Some(waiting) = self.participant.snapshots.iter_mut().find(same) {
             (waiting.from, waiting.request.id) = (from, request.id);
             return out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
         }
@@ -53,7 +43,7 @@ impl Replica {
             // To promise the future would push every commit's timestamp, and its wait, out to there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }
-        self.snapshots.push(Snapshot { at, from, request });
+        self.participant.snapshots.push(Snapshot { at, from, request });
     }
 
     /// At or above everything that was acknowledged anywhere.
@@ -69,13 +59,13 @@ impl Replica {
     /// have shown the first without the second; a reader that begins now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
         let in_doubt = |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
-        if !broken(Rule::LastTsPrepared) && self.prepared.values().any(in_doubt) {
+        if !broken(Rule::LastTsPrepared) && self.participant.prepared.values().any(in_doubt) {
             return self.present(now);
         }
-        if !self.prepared.is_empty() {
+        if !self.participant.prepared.is_empty() {
             sometimes!("what is prepared writes into other keys than are read");
         }
-        let late = self.late.iter().filter(|late| late.schema || any_within(&late.keys, |key| key, range));
+        let late = self.participant.late.iter().filter(|late| late.schema || any_within(&late.keys, |key| key, range));
         let late = late.map(|late| late.at).filter(|_| !broken(Rule::LastTsLate));
         late.chain(self.last_in_flight(now, range)).fold(self.newest(), Timestamp::max)
     }
@@ -87,8 +77,10 @@ impl Replica {
             return None;
         }
         let present = self.present(now);
-        let passing = self.passing.values().filter(|passing| passing.writes_into(range)).map(|passing| passing.at);
-        let agreeing = self.agreeing.values().filter(|pending| pending.writes_into(range)).map(|pending| pending.at);
+        let passing =
+            self.participant.passing.values().filter(|passing| passing.writes_into(range)).map(|passing| passing.at);
+        let agreeing =
+            self.participant.agreeing.values().filter(|pending| pending.writes_into(range)).map(|pending| pending.at);
         let last = passing.chain(agreeing).filter(|at| *at <= present).max();
         if last.is_some() {
             sometimes!("a reader of one shard waits for a commit that is under way");
@@ -106,95 +98,22 @@ impl Replica {
         out.send_before(until, from, Message::Answer(Reply::LastTs { id, at }));
     }
 
-    /// As good as now for who reads nothing but this shard: the newest commit; later, what is closed since. Where nobody writes, the newest commit
-    /// may be older than what is kept for reading.
-    pub(super) fn newest(&self) -> Timestamp {
-        self.visible.max(self.closed())
-    }
-
-    /// Whoever leads: everything at or below is installed here, and was shown by a leader.
-    pub(super) fn closed(&self) -> Timestamp {
-        if self.is_witness() {
-            return Timestamp::ZERO;
-        }
-        let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
-        // Trap A.5-5.
-        let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
-        let in_doubt = in_doubt.filter(|_| !broken(Rule::SafeTimePrepared)).unwrap_or(Timestamp::MAX);
-        self.shown.min(installed).min(in_doubt)
-    }
-
-    /// The oldest timestamp that is drawn here and not shown yet.
-    pub(super) fn oldest_in_flight(&self) -> Option<Timestamp> {
-        let passing = self.passing.values().next().map(|passing| passing.at);
-        passing.or_else(|| self.agreeing.values().next().map(|pending| pending.at))
-    }
-
     /// Something prepared may turn out to have been written into a range at or below a timestamp.
     fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
         let below = |prepared: Timestamp| prepared <= at;
         !broken(Rule::SafeTimePrepared)
-            && self.prepared.values().any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
-    }
-
-    /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the future.
-    pub(super) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
-        if at <= self.visible.max(self.floor) {
-            return true;
-        }
-        if at <= self.agreed {
-            self.floor = at; // Below an entry that is agreed nobody issues any more, whoever leads.
-            return true;
-        }
-        if at.nanos > now.interval.latest || self.agreeing.values().next_back().is_some_and(|last| at <= last.at) {
-            return false; // What is under way above it will do as well as a ceiling.
-        }
-        if at > self.ceiling && !broken(Rule::CeilingNotAgreed) {
-            self.want_ceiling(at.nanos);
-            return false;
-        }
-        sometimes!("a snapshot above every commit is promised");
-        self.floor = at;
-        self.issuer.observe(at);
-        self.group.use_timestamp(at.nanos);
-        true
-    }
-
-    /// A ceiling is to be in the log that is at least so high.
-    pub(super) fn want_ceiling(&mut self, nanos: u64) {
-        self.wanted_ceiling = Some(self.wanted_ceiling.unwrap_or(0).max(nanos));
-    }
-
-    /// Proposes the ceiling that is wanted, as far as the lease reaches: a later leader does not begin before the lease's end anyway.
-    pub(super) fn raise_ceiling(&mut self, now: Reading) {
-        let Some(wanted) = self.wanted_ceiling.filter(|_| !self.raising) else { return };
-        self.wanted_ceiling = None;
-        if wanted <= self.ceiling.nanos {
-            return;
-        }
-        let end = self.leased_until(now).saturating_sub(1);
-        if wanted > end {
-            sometimes!("a ceiling waits for the lease to reach further");
-            self.wanted_ceiling = Some(wanted);
-            return self.wake_in(LEASE_SOON_NS);
-        }
-        let nanos = wanted.max((now.interval.latest + AHEAD_NS).min(end));
-        if let Some(at) = self.draw_one(now) {
-            step!("leader: proposes a ceiling");
-            let through = Some(Timestamp::end_of(nanos));
-            self.raising = self.propose(&Agreed::Ceiling { at, through }).is_some();
-        }
+            && self.participant.prepared.values().any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
     }
 
     /// Answers the snapshots that nothing holds back any more.
     pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let until = self.leased_until(now);
-        if !self.serving || self.snapshots.is_empty() || now.interval.latest >= until {
+        if !self.serving || self.participant.snapshots.is_empty() || now.interval.latest >= until {
             return;
         }
         let early = broken(Rule::SafeTimeInFlight);
         let (mut waits, mut soonest) = (Vec::new(), u64::MAX);
-        for snapshot in std::mem::take(&mut self.snapshots) {
+        for snapshot in std::mem::take(&mut self.participant.snapshots) {
             let Snapshot { at, from, request } = &snapshot;
             let Ask::Snapshot { range, .. } = &request.ask else { unreachable!("only snapshots wait so") };
             if !self.bounds.contains_range(range) {
@@ -202,10 +121,11 @@ impl Replica {
                 continue;
             }
             let promised = self.promise(now, *at);
-            let in_flight = *at > self.visible && self.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
+            let in_flight =
+                *at > self.visible && self.participant.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
             let doubtful = self.is_in_doubt(range, *at) || self.meets_change(request, *at);
             if promised && (early || !in_flight) && !doubtful {
-                match self.schemas.outdated(&request.planned, *at) {
+                match self.participant.schemas.outdated(&request.planned, *at) {
                     Some(why) => out.send(*from, Message::Answer(Reply::Aborted { id: request.id, why })),
                     None => {
                         self.group.use_timestamp(at.nanos);
@@ -225,7 +145,7 @@ impl Replica {
             }
             waits.push(snapshot);
         }
-        self.snapshots = waits;
+        self.participant.snapshots = waits;
         if soonest < u64::MAX {
             sometimes!("a snapshot waits for its time");
             self.wake_in(soonest);
@@ -235,7 +155,7 @@ impl Replica {
     /// This member leads no more.
     pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Replica>) {
         let leader = self.group.leader().map(|node| node.0);
-        for Snapshot { from, request, .. } in std::mem::take(&mut self.snapshots) {
+        for Snapshot { from, request, .. } in std::mem::take(&mut self.participant.snapshots) {
             out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
         }
     }
@@ -253,7 +173,7 @@ impl Replica {
         else {
             unreachable!("only reads are served")
         };
-        let birth = self.live.get(&request.transaction).map_or(0, |live| live.birth);
+        let birth = self.participant.live.get(&request.transaction).map_or(0, |live| live.birth);
         out.act(Effect::Serve(Serve {
             reply_to: to,
             id: request.id,

@@ -13,10 +13,10 @@
 //!
 //! None of this is decided by a clock: a lease that a wrong clock believes in breaks no transaction apart (I7).
 
-use super::records::{Decision, Prepared};
-use super::replica::{Late, Message, Pending, Replica};
+use super::participant::{Late, Pending};
+use super::records::{Agreed, Decision, Prepared, row_of_decision, row_of_prepared};
 use super::schemas::Registered;
-use super::{Agreed, Rows};
+use super::{Message, Replica};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Health, NodeId, Outbox, ShardId, sometimes, step};
@@ -191,10 +191,10 @@ impl Replica {
         let Ask::Commit { participants, .. } = &pending.request.ask else { unreachable!("only commits coordinate") };
         let who = pending.request.transaction;
         let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
-        let wounded = self.locks.collecting(who);
-        let early = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+        let wounded = self.participant.locks.collecting(who);
+        let early = self.participant.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
         step!("coordinator: waits for votes");
-        self.collecting.insert(who, Collecting { pending, missing, votes });
+        self.participant.collecting.insert(who, Collecting { pending, missing, votes });
         for ballot in early {
             sometimes!("a vote comes before the commit");
             self.count_vote(now, who, ballot, out);
@@ -205,23 +205,23 @@ impl Replica {
     }
 
     fn count_vote(&mut self, now: Reading, who: TransactionId, ballot: Ballot, out: &mut Outbox<Replica>) {
-        let Some(collecting) = self.collecting.get_mut(&who) else { return };
+        let Some(collecting) = self.participant.collecting.get_mut(&who) else { return };
         if let Vote::No { why } = ballot.vote {
             return self.abort_collecting(now, who, why, out);
         }
         collecting.missing.remove(&ballot.shard);
         collecting.votes.0.insert(ballot.shard, ballot);
         if collecting.missing.is_empty()
-            && let Some(Collecting { mut pending, votes, .. }) = self.collecting.remove(&who)
+            && let Some(Collecting { mut pending, votes, .. }) = self.participant.collecting.remove(&who)
         {
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
             if votes.is_far(now, ahead) {
                 return self.abort_voted(now, pending, &votes, Conflict::Late, out);
             }
             step!("coordinator: has all votes");
-            self.locks.committing(who);
+            self.participant.locks.committing(who);
             pending.votes = Some(votes);
-            self.ready.push_back(pending);
+            self.participant.ready.push_back(pending);
         }
     }
 
@@ -233,7 +233,7 @@ impl Replica {
         why: Conflict,
         out: &mut Outbox<Replica>,
     ) {
-        if let Some(Collecting { pending, votes, .. }) = self.collecting.remove(&who) {
+        if let Some(Collecting { pending, votes, .. }) = self.participant.collecting.remove(&who) {
             sometimes!("a coordinator aborts while votes are outstanding");
             self.abort_voted(now, pending, &votes, why, out);
         }
@@ -249,7 +249,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) {
         let (who, id) = (pending.request.transaction, pending.request.id);
-        if let Some(live) = self.live.get_mut(&who) {
+        if let Some(live) = self.participant.live.get_mut(&who) {
             live.doomed = Some(why.clone());
         }
         out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
@@ -259,7 +259,7 @@ impl Replica {
 
     /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait, if this is the leadership that counts.
     pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
-        let votes = self.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+        let votes = self.participant.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
         for Ballot { shard, node, term, vote } in votes {
             // None of a later leadership's was kept.
             let (decides, reads) = (self.group.term().0, matches!(vote, Vote::Read { .. }));
@@ -305,17 +305,17 @@ impl Replica {
         }
         step!("coordinator: its decision is agreed");
         let decision = Decision { at, participants, voted_in };
-        let row = Rows::of_decision(self.shard, who, Some(&decision));
-        self.debts.insert(who, Debt::new(decision));
+        let row = row_of_decision(self.shard, who, Some(&decision));
+        self.participant.debts.insert(who, Debt::new(decision));
         Some(row)
     }
 
     /// Rows of decisions that everybody has.
     pub(super) fn on_forget_agreed(&mut self, transactions: &[TransactionId]) -> Vec<Write> {
         for who in transactions {
-            self.debts.remove(who);
+            self.participant.debts.remove(who);
         }
-        transactions.iter().map(|who| Rows::of_decision(self.shard, *who, None)).collect()
+        transactions.iter().map(|who| row_of_decision(self.shard, *who, None)).collect()
     }
 
     // ------------------------------------------------------------------------------------------------------ a participant
@@ -329,11 +329,11 @@ impl Replica {
         decider: Decider,
         out: &mut Outbox<Replica>,
     ) -> bool {
-        let vote = if let Some(doubt) = self.prepared.get(&who) {
+        let vote = if let Some(doubt) = self.participant.prepared.get(&who) {
             Some(doubt.vote())
-        } else if let Some(reader) = self.readers.get(&who) {
+        } else if let Some(reader) = self.participant.readers.get(&who) {
             Some(Vote::Read { through: self.agreed, below: reader.below })
-        } else if self.outcomes.contains_key(&who) {
+        } else if self.participant.outcomes.contains_key(&who) {
             None
         } else {
             return false;
@@ -376,7 +376,7 @@ impl Replica {
             return self.abort_voted(now, pending, &votes, why, out);
         }
         let who = pending.request.transaction;
-        if let Some(live) = self.live.get_mut(&who) {
+        if let Some(live) = self.participant.live.get_mut(&who) {
             live.doomed = Some(why.clone());
         }
         self.refuse(&pending, why, out);
@@ -390,10 +390,10 @@ impl Replica {
         };
         let (who, coordinator, reads) =
             (pending.request.transaction, *coordinator, writes.is_empty() && schema.is_none());
-        if let Some(why) = self.locks.prepared(who) {
+        if let Some(why) = self.participant.locks.prepared(who) {
             self.forward_wound(who, coordinator.shard, why, out);
         }
-        if reads { self.would_vote.push(pending) } else { self.ready.push_back(pending) }
+        if reads { self.participant.would_vote.push(pending) } else { self.participant.ready.push_back(pending) }
     }
 
     /// What is to be in the log of an attempt that has its locks.
@@ -404,14 +404,14 @@ impl Replica {
         let written = |range: &KeyRange| {
             range.as_point().is_some_and(|key| writes.binary_search_by(|write| write.key.cmp(key)).is_ok())
         };
-        let mut locks = self.locks.held(who);
+        let mut locks = self.participant.locks.held(who);
         locks.retain(|(range, _)| !written(range));
         if broken(Rule::PrepareWithoutReadLocks) {
             locks.retain(|(_, lock)| *lock == Lock::Exclusive);
         }
         let age = pending.request.age;
         let (coordinator, writes) = (coordinator.shard, writes.clone());
-        let below = self.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
+        let below = self.participant.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
         let (blind, decides) = (*blind, *decides);
         let prepared = Prepared { at, age, coordinator, writes, locks, below, changes, blind, decides };
@@ -426,9 +426,9 @@ impl Replica {
         pending: Option<Pending>,
         out: &mut Outbox<Replica>,
     ) -> Write {
-        let row = Rows::of_prepared(self.shard, who, Some(&record));
+        let row = row_of_prepared(self.shard, who, Some(&record));
         if let Some(changes) = &record.changes {
-            self.schemas.registered.insert(who, Registered::new(changes));
+            self.participant.schemas.registered.insert(who, Registered::new(changes));
         }
         let mut doubt = InDoubt::new(record);
         if let Some(Pending { from, request, .. }) = pending
@@ -438,19 +438,19 @@ impl Replica {
             doubt.coordinator = Some(seat.node);
             // Its vote leaves after the slot says that something is prepared here: who reads by himself must not miss what comes of it.
             let vote = self.ballot(who, (term, blind), doubt.vote());
-            self.votes.push((self.seat(seat.node, seat.shard), Message::Between(vote)));
+            self.participant.votes.push((self.seat(seat.node, seat.shard), Message::Between(vote)));
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
         } else {
             step!("member: another's prepare record is agreed");
         }
-        self.prepared.insert(who, doubt);
+        self.participant.prepared.insert(who, doubt);
         row
     }
 
     /// Sends the votes of attempts that have only read here, first ones and renewed ones, once the log holds a high enough ceiling.
     pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
-        if self.would_vote.is_empty() && self.renewing.is_empty() || latest >= end {
+        if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty() || latest >= end {
             return;
         }
         let most = (end - 1 - latest).min(READ_FOR_NS);
@@ -461,28 +461,29 @@ impl Replica {
         let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
         let ceiling = if broken(Rule::ReadVoteUnbounded) { for_ever } else { self.ceiling };
         let ask_at = latest + ceiling.nanos.saturating_sub(latest) / 2;
-        for pending in std::mem::take(&mut self.would_vote) {
+        for pending in std::mem::take(&mut self.participant.would_vote) {
             if let Some(why) = self.unfit(&pending.request, self.issuer.last().max(present)) {
                 self.refuse_drawn(now, pending, why, out);
                 continue;
             }
             let Pending { from, request, .. } = pending;
             let decider = Decider::of(&request.ask).expect("only that is prepared");
-            let change = self.schemas.changes_from(request.transaction, &request.planned);
+            let change = self.participant.schemas.changes_from(request.transaction, &request.planned);
             let limit = change.map_or(Timestamp::MAX, |(from, _)| from);
             let reader = Reader { decider, below: ceiling.min(limit), limit, ask_at, asked: false };
             sometimes!("a shard that was only read votes");
             step!("reader: votes");
             self.vote(request.transaction, decider, Vote::Read { through: self.agreed, below: reader.below }, out);
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
-            self.readers.insert(request.transaction, reader);
+            self.participant.readers.insert(request.transaction, reader);
         }
-        for who in std::mem::take(&mut self.renewing) {
-            let Some(reader) = self.readers.get_mut(&who).filter(|reader| reader.below < reader.limit) else {
+        for who in std::mem::take(&mut self.participant.renewing) {
+            let Some(reader) = self.participant.readers.get_mut(&who).filter(|reader| reader.below < reader.limit)
+            else {
                 continue;
             };
             if ceiling <= reader.below {
-                self.renewing.insert(who);
+                self.participant.renewing.insert(who);
                 self.want_ceiling(latest + most);
                 continue;
             }
@@ -494,18 +495,25 @@ impl Replica {
     }
 
     /// Locks of attempts that have only read here are not needed any more once their bound has passed. Before it does, the coordinator is asked whether they
-    /// are. When the next is to be looked at.
-    pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Replica>) -> Option<u64> {
+    /// are.
+    pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Replica>) {
         let over = |reader: &Reader| now.interval.after(reader.below.nanos);
-        let over: Vec<(TransactionId, Timestamp)> =
-            self.readers.iter().filter(|(_, reader)| over(reader)).map(|(who, reader)| (*who, reader.below)).collect();
+        let over: Vec<(TransactionId, Timestamp)> = self
+            .participant
+            .readers
+            .iter()
+            .filter(|(_, reader)| over(reader))
+            .map(|(who, reader)| (*who, reader.below))
+            .collect();
         for (who, below) in over {
             sometimes!("the bound of a shard that was only read passes");
             self.let_reader_go(now, who, Some(below), out);
         }
         let latest = now.interval.latest;
         let mut asks = Vec::new();
-        for (who, reader) in self.readers.iter_mut().filter(|(_, reader)| latest >= reader.ask_at && !reader.asked) {
+        for (who, reader) in
+            self.participant.readers.iter_mut().filter(|(_, reader)| latest >= reader.ask_at && !reader.asked)
+        {
             reader.asked = true;
             asks.push((*who, reader.decider, reader.below));
         }
@@ -516,13 +524,15 @@ impl Replica {
             true => reader.below.nanos.saturating_sub(now.interval.earliest),
             false => reader.ask_at.saturating_sub(latest),
         };
-        self.readers.values().map(wakes).min()
+        if let Some(left) = self.participant.readers.values().map(wakes).min() {
+            self.wake_in(left + 1);
+        }
     }
 
     /// The coordinator waits for others, and needs a promise for longer.
     fn on_undecided(&mut self, who: TransactionId) {
-        if self.readers.contains_key(&who) {
-            self.renewing.insert(who);
+        if self.participant.readers.contains_key(&who) {
+            self.participant.renewing.insert(who);
         }
     }
 
@@ -530,10 +540,10 @@ impl Replica {
     fn let_reader_go(&mut self, now: Reading, who: TransactionId, above: Option<Timestamp>, out: &mut Outbox<Replica>) {
         step!("reader: lets go");
         self.issuer.observe(above.unwrap_or_default());
-        self.readers.remove(&who);
-        self.renewing.remove(&who);
-        self.live.remove(&who);
-        let verdicts = self.locks.release(who);
+        self.participant.readers.remove(&who);
+        self.participant.renewing.remove(&who);
+        self.participant.live.remove(&who);
+        let verdicts = self.participant.locks.release(who);
         self.judge(now, verdicts, out);
     }
 
@@ -544,7 +554,7 @@ impl Replica {
         at: Option<Timestamp>,
         out: &mut Outbox<Replica>,
     ) -> Option<(Timestamp, Vec<Write>)> {
-        let doubt = self.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
+        let doubt = self.participant.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
         let ends_at = doubt.ends_at(at);
         let InDoubt { record, told_by, .. } = doubt;
         self.agreed = self.agreed.max(ends_at);
@@ -555,14 +565,14 @@ impl Replica {
         if let (Some(at), Some((_, versions))) = (at, &record.changes) {
             writes.extend(self.on_schemas_agreed(at, versions));
         }
-        writes.push(Rows::of_prepared(self.shard, who, None));
+        writes.push(row_of_prepared(self.shard, who, None));
         if let Some(to) = told_by {
             let ended = Between::Ended { transaction: who, shard: self.shard };
             out.send(to, Message::Between(ended));
         }
-        self.live.remove(&who);
+        self.participant.live.remove(&who);
         if let Some(at) = at {
-            self.late.push(Late { at, keys, schema: record.changes.is_some() });
+            self.participant.late.push(Late { at, keys, schema: record.changes.is_some() });
             if !self.serving {
                 self.forget_keys();
             }
@@ -573,17 +583,13 @@ impl Replica {
 
     /// Nobody asks a follower for keys: of what is late only the newest counts.
     pub(super) fn forget_keys(&mut self) {
-        let newest = self.late.iter().map(|late| late.at).max();
-        self.late = newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
+        let newest = self.participant.late.iter().map(|late| late.at).max();
+        self.participant.late = newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
     }
 
     // ------------------------------------------------------------------------------------------------------ between leaders
 
     pub(super) fn on_between(&mut self, now: Reading, from: Address, between: Between, out: &mut Outbox<Replica>) {
-        self.is_wanted(now, out);
-        if !self.serving || !self.group.is_leader() || from.database != self.database {
-            return; // Whoever leads is asked again.
-        }
         match between {
             Between::Vote { transaction, shard, vote, blind, decides, voted_in } => {
                 let reads = matches!(vote, Vote::Read { .. });
@@ -593,7 +599,7 @@ impl Replica {
             Between::Decided { transaction: who, at, voted_in } => self.on_decided(now, from, who, (at, voted_in), out),
             Between::Undecided { transaction } => self.on_undecided(transaction),
             Between::Ended { transaction: who, shard } => {
-                if let Some(debt) = self.debts.get_mut(&who) {
+                if let Some(debt) = self.participant.debts.get_mut(&who) {
                     debt.owes.remove(&shard);
                 }
             }
@@ -602,9 +608,9 @@ impl Replica {
                     return;
                 }
                 sometimes!("a prepared transaction is wounded");
-                if self.collecting.contains_key(&who) {
+                if self.participant.collecting.contains_key(&who) {
                     self.abort_collecting(now, who, why, out);
-                } else if self.live.contains_key(&who) {
+                } else if self.participant.live.contains_key(&who) {
                     self.doom(now, who, why, out);
                 }
             }
@@ -619,17 +625,17 @@ impl Replica {
         }
         // A shard that was only read and votes again asks whether its promise is still needed.
         let mut again = false;
-        if let Some(collecting) = self.collecting.get(&who) {
+        if let Some(collecting) = self.participant.collecting.get(&who) {
             again = collecting.votes.0.contains_key(&shard);
             self.count_vote(now, who, ballot, out);
-        } else if let Some(Blind { by, .. }) = blind.filter(|_| !self.live.contains_key(&who))
+        } else if let Some(Blind { by, .. }) = blind.filter(|_| !self.participant.live.contains_key(&who))
             && self.is_expected(now, who, blind)
         {
             sometimes!("a vote comes before a commit that was asked for blindly");
-            self.blinds.keep(who, by, ballot);
+            self.participant.blinds.keep(who, by, ballot);
         } else {
             let ending = self.is_ending(who);
-            match (self.live.get_mut(&who), &ballot.vote) {
+            match (self.participant.live.get_mut(&who), &ballot.vote) {
                 (Some(live), Vote::No { why }) if live.doomed.is_none() && !ending => {
                     let why = why.clone();
                     self.doom(now, who, why, out);
@@ -654,23 +660,24 @@ impl Replica {
         if this.is_some() && now.health != Health::Good {
             return true; // By when it may begin is a moment of a clock.
         }
-        this.is_some_and(|blind| self.blinds.expects(now.interval.latest, who, blind.by)) && !self.is_remembered(who)
+        this.is_some_and(|blind| self.participant.blinds.expects(now.interval.latest, who, blind.by))
+            && !self.is_remembered(who)
     }
 
     fn is_remembered(&self, who: TransactionId) -> bool {
-        self.is_ending(who) || self.debts.contains_key(&who) || self.outcome_of(who).is_some()
+        self.is_ending(who) || self.participant.debts.contains_key(&who) || self.participant.outcome_of(who).is_some()
     }
 
     /// It has all its locks and votes: it ends by itself.
     pub(super) fn is_ending(&self, who: TransactionId) -> bool {
-        self.agreeing.has(who)
-            || self.passing.has(who)
-            || self.ready.iter().any(|pending| pending.request.transaction == who)
+        self.participant.agreeing.has(who)
+            || self.participant.passing.has(who)
+            || self.participant.ready.iter().any(|pending| pending.request.transaction == who)
     }
 
     /// An attempt cannot go on; if it waits, it is told.
     pub(super) fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Replica>) {
-        let ticket = self.pending.place_of(who);
+        let ticket = self.participant.pending.place_of(who);
         self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
     }
 
@@ -680,14 +687,14 @@ impl Replica {
         if self.is_ending(who) {
             return;
         }
-        let known = self.debts.get(&who).map(|debt| debt.at).or_else(|| self.outcome_of(who));
+        let known = self.participant.debts.get(&who).map(|debt| debt.at).or_else(|| self.participant.outcome_of(who));
         if known.is_some() {
             return self.say_decided(from, who, known, voted_in, out);
         }
         if self.is_decided_later(asked) || self.is_expected(now, who, blind) {
             return; // It votes again.
         }
-        if reads && decides <= self.forgotten.0 {
+        if reads && decides <= self.participant.forgotten.0 {
             return; // Decisions are kept for who has prepared. That this one has committed may be forgotten; its bound passes.
         }
         if decides == 0 && now.interval.latest >= self.leased_until(now) {
@@ -712,7 +719,7 @@ impl Replica {
         out: &mut Outbox<Replica>,
     ) {
         let ended = Between::Ended { transaction: who, shard: self.shard };
-        if let Some(doubt) = self.prepared.get_mut(&who) {
+        if let Some(doubt) = self.participant.prepared.get_mut(&who) {
             if doubt.record.coordinator != from.shard {
                 return;
             }
@@ -722,7 +729,7 @@ impl Replica {
                 self.issuer.observe(doubt.ends_at(at));
                 self.propose(&Agreed::Outcome { transaction: who, at });
             }
-        } else if self.readers.contains_key(&who) {
+        } else if self.participant.readers.contains_key(&who) {
             self.let_reader_go(now, who, at, out);
         } else if at.is_some() {
             // It has ended here already, if this leader would know (invariant 5). If its record is only on its way into the log, it will ask.
@@ -731,8 +738,8 @@ impl Replica {
             if knows && !self.is_ending(who) {
                 out.send(from, Message::Between(ended));
             }
-        } else if self.live.contains_key(&who) && !self.is_ending(who) {
-            self.would_vote.retain(|pending| pending.request.transaction != who);
+        } else if self.participant.live.contains_key(&who) && !self.is_ending(who) {
+            self.participant.would_vote.retain(|pending| pending.request.transaction != who);
             self.doom(now, who, Conflict::RolledBack, out);
         }
     }
@@ -753,26 +760,32 @@ impl Replica {
 
     /// Whose group decides on a transaction that holds locks here until then.
     pub(super) fn coordinator_of(&self, who: TransactionId) -> Option<ShardId> {
-        let drawn = || self.ready.iter().chain(&self.would_vote).filter(|pending| pending.request.transaction == who);
+        let drawn = || {
+            self.participant
+                .ready
+                .iter()
+                .chain(&self.participant.would_vote)
+                .filter(|pending| pending.request.transaction == who)
+        };
         let of_pending = || {
-            self.agreeing.of(who).chain(drawn()).next().and_then(|pending| match &pending.request.ask {
+            self.participant.agreeing.of(who).chain(drawn()).next().and_then(|pending| match &pending.request.ask {
                 Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
                 _ => None,
             })
         };
-        let of_reader = || self.readers.get(&who).map(|reader| reader.decider.seat.shard);
-        self.prepared.get(&who).map(|doubt| doubt.record.coordinator).or_else(of_reader).or_else(of_pending)
+        let of_reader = || self.participant.readers.get(&who).map(|reader| reader.decider.seat.shard);
+        self.participant.prepared.get(&who).map(|doubt| doubt.record.coordinator).or_else(of_reader).or_else(of_pending)
     }
 
     /// Asks and tells again.
-    pub(super) fn resolve(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        self.resolving = false;
+    pub(super) fn resolve_prepared(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+        self.participant.resolving = false;
         if !self.serving || !self.group.is_leader() {
             return;
         }
         let mut said = Vec::new();
         let term = self.group.term().0;
-        for (who, doubt) in self.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending) {
+        for (who, doubt) in self.participant.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending) {
             let Some(node) = doubt.asks() else { continue };
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
@@ -781,11 +794,11 @@ impl Replica {
             let vote = Between::Vote { transaction, shard, vote, blind, decides, voted_in: term };
             said.push((node, doubt.record.coordinator, vote));
         }
-        for (who, debt) in self.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
+        for (who, debt) in self.participant.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
             let decided = |voted_in| Between::Decided { transaction: *who, at: Some(debt.at), voted_in };
             said.extend(debt.owes.iter().map(|(shard, term)| (None, *shard, decided(*term))));
         }
-        for (who, why) in self.locks.wounded_prepared() {
+        for (who, why) in self.participant.locks.wounded_prepared() {
             let wound = |shard| (None, shard, Between::Wound { transaction: who, why });
             said.extend(self.coordinator_of(who).map(wound));
         }
@@ -793,7 +806,7 @@ impl Replica {
             let nodes = node.as_ref().map_or(&self.nodes[..], std::slice::from_ref);
             nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
         }
-        let paid = self.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
+        let paid = self.participant.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
         let transactions: Vec<TransactionId> = paid.map(|(who, _)| *who).collect();
         if !transactions.is_empty()
             && let Some(at) = self.draw_one(now)
@@ -805,26 +818,26 @@ impl Replica {
 
     /// A leadership begins: what is prepared holds its locks again (invariant 1).
     pub(super) fn take_up_prepared(&mut self, now: Reading) {
-        for (who, doubt) in &mut self.prepared {
+        for (who, doubt) in &mut self.participant.prepared {
             (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);
             (doubt.asked, doubt.rests) = (0, 1);
             let Prepared { age, locks, writes, .. } = &doubt.record;
             let written = writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
-            self.locks.restore(now.boot_ns, *who, *age, locks.iter().cloned().chain(written));
+            self.participant.locks.restore(now.boot_ns, *who, *age, locks.iter().cloned().chain(written));
         }
     }
 
     /// This member leads no more: what waits for votes is aborted, for its births are void.
     pub(super) fn dismiss_votes(&mut self, out: &mut Outbox<Replica>) {
-        for (who, Collecting { pending, votes, .. }) in std::mem::take(&mut self.collecting) {
+        for (who, Collecting { pending, votes, .. }) in std::mem::take(&mut self.participant.collecting) {
             let (id, why) = (pending.request.id, Conflict::LeaderChanged);
             out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
             self.tell_outcome(who, None, &votes, out);
         }
-        for pending in std::mem::take(&mut self.would_vote) {
+        for pending in std::mem::take(&mut self.participant.would_vote) {
             self.refuse(&pending, Conflict::LeaderChanged, out);
         }
-        self.readers.clear();
-        self.renewing.clear();
+        self.participant.readers.clear();
+        self.participant.renewing.clear();
     }
 }

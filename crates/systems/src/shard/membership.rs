@@ -7,14 +7,12 @@
 //! The group says which step may be taken ([`Group::next_members`](meridian_replication::group::Group::next_members)); here it gets its timestamp. A later
 //! leader goes on with what the log says, whether anybody asks or not.
 
-use super::Agreed;
-use super::records::Damaged;
-use super::replica::{Kept, Message, Replica};
+use super::{Command, Damaged, Kept, Participant, Shard, ShardCommand, ShardResponse};
 use meridian_clock::Reading;
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
 use meridian_replication::group::{ChangeError, Config, Index, Membership, Restored, Roster, Stay};
-use meridian_txn::locking::{Ask, Members, Reply, Request, Spent};
+use meridian_txn::locking::Members;
 use std::collections::BTreeMap;
 
 /// The first entry of a shard that was split off: the split itself, which brings what the shard begins with.
@@ -58,12 +56,12 @@ impl Origin {
     ///
     /// Fails with the entry behind which the log begins if the store, which has lost something, does not reach up to there; also where the store does not
     /// know of the member any more, unless it was removed, or its birth may yet come from its parent's log.
-    pub fn begins(
+    pub fn begins<R>(
         self,
         me: NodeId,
         removed: Option<Index>,
         restored: &Restored,
-        kept: &Kept,
+        kept: &Kept<R>,
     ) -> Result<Option<Origin>, Index> {
         let stands = self.stands(me, removed, restored, kept);
         if let Some(base) = restored.gap().filter(|base| stands || (removed.is_none() && *base > BIRTH)) {
@@ -81,7 +79,7 @@ impl Origin {
         })
     }
 
-    fn stands(&self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept) -> bool {
+    fn stands<R>(&self, me: NodeId, removed: Option<Index>, restored: &Restored, kept: &Kept<R>) -> bool {
         let stay = restored.stay();
         match (self, removed) {
             (Origin::Invited(_), _) => true,
@@ -97,7 +95,7 @@ impl Origin {
 
     /// Of a node that has no member of the shard: whether what its log has of one has ended, because it was removed, or the shard's own rows say so. Otherwise
     /// its parent's copy may yet say that it was born, and what it voted and promised counts.
-    pub fn has_ended(me: NodeId, removed: Option<Index>, kept: &Kept) -> bool {
+    pub fn has_ended<R>(me: NodeId, removed: Option<Index>, kept: &Kept<R>) -> bool {
         removed.is_some() || kept.rows.members.as_ref().is_some_and(|members| !members.contains(me))
     }
 
@@ -137,49 +135,51 @@ pub(super) struct Changing {
     asked: (Address, u64),
 }
 
-impl Replica {
-    /// Somebody wants other members.
-    pub(super) fn on_members(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) {
-        let Ask::Members(Members { voters, learners, witnesses }) = &request.ask else {
-            unreachable!("only members are asked for so")
-        };
+impl<P: Participant> Shard<P> {
+    /// Changes the members of the group as a request wants; answered when that is done.
+    pub(crate) fn on_members(
+        &mut self,
+        now: Reading,
+        asked: (Address, u64),
+        members: &Members,
+        out: &mut Outbox<Shard<P>>,
+    ) {
+        let (Members { voters, learners, witnesses }, (from, id)) = (members, asked);
         let set = |nodes: &[_]| nodes.iter().copied().collect();
         let wanted = Roster { voters: set(voters), learners: set(learners), witnesses: set(witnesses) };
-        let id = request.id;
-        let refuse =
-            |why: String, out: &mut Outbox<Replica>| out.send(from, Message::Answer(Reply::Refused { id, why }));
         if let Some(stranger) = wanted.nodes().into_iter().find(|node| !self.nodes.contains(node)) {
-            return refuse(format!("there is no node {}", stranger.0), out);
+            let why = format!("there is no node {}", stranger.0);
+            return self.answer(from, ShardResponse::Refused { id, why }, out);
         }
         if self.splitting.is_some() {
-            return out.send(from, Message::Answer(Reply::Waiting { id }));
+            return self.answer(from, ShardResponse::Waiting { id }, out);
         }
         match self.group.change_members(wanted.clone()) {
             Err(ChangeError::NotLeader) => {
-                return out.send(from, Message::Answer(Reply::NotLeader { id, leader: None }));
+                return self.answer(from, ShardResponse::NotLeader { id, leader: None }, out);
             }
-            Err(why) => return refuse(why.to_string(), out),
+            Err(why) => return self.answer(from, ShardResponse::Refused { id, why: why.to_string() }, out),
             Ok(Some(step)) => {
                 if !self.take_step(now, step, out) {
-                    return out.send(from, Message::Answer(Reply::Waiting { id })); // The lease does not reach so far yet: it is asked again.
+                    return self.answer(from, ShardResponse::Waiting { id }, out); // The lease does not reach so far yet: it is asked again.
                 }
             }
             Ok(None) => {}
         }
-        self.changing = Some(Changing { wanted, asked: (from, id) });
+        self.changing = Some(Changing { wanted, asked });
         if !self.group.is_settled() {
-            out.send(from, Message::Answer(Reply::Waiting { id }));
+            self.answer(from, ShardResponse::Waiting { id }, out);
         }
     }
 
-    fn take_step(&mut self, now: Reading, step: Membership, out: &mut Outbox<Replica>) -> bool {
+    fn take_step(&mut self, now: Reading, step: Membership, out: &mut Outbox<Shard<P>>) -> bool {
         let Some(at) = self.draw_one(now) else { return false };
-        let payload = Agreed::Members { at }.encode();
+        let payload = P::Command::about_shard(ShardCommand::Members { at }).encode();
         self.with_group(now, out, |group, out| group.propose_members(now, step, payload, out)).is_ok()
     }
 
     /// Takes the next step as soon as it may be taken, and answers after the last.
-    pub(super) fn go_on_changing(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn go_on_changing(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         if self.splitting.is_some() {
             return;
         }
@@ -192,16 +192,14 @@ impl Replica {
         let done =
             |changing: &mut Changing| self.group.is_settled() && self.group.membership().roster() == changing.wanted;
         if let Some(Changing { asked: (to, id), .. }) = self.changing.take_if(done) {
-            let (at, spent) = (self.visible, Spent::default());
-            out.send(to, Message::Answer(Reply::Committed { id, at, spent }));
+            self.answer(to, ShardResponse::Done { id, at: self.visible }, out);
         }
     }
 
     /// This member leads no more: whoever asked asks another.
-    pub(super) fn dismiss_change(&mut self, out: &mut Outbox<Replica>) {
+    pub(super) fn dismiss_change(&mut self, out: &mut Outbox<Shard<P>>) {
         if let Some(Changing { asked: (to, id), .. }) = self.changing.take() {
-            let leader = self.group.leader().map(|node| node.0);
-            out.send(to, Message::Answer(Reply::NotLeader { id, leader }));
+            self.answer_not_leader(to, id, out);
         }
     }
 }

@@ -6,11 +6,11 @@
 //! 1. No transaction is lost for it: from the decision on new attempts are sent away, and those that are under way have
 //!    [`DRAIN_NS`] to end. If one does not, everything stays as it is, and the next try waits twice as long.
 //! 2. It does not swing: a new leader stays for [`REST_NS`], and reads that sessions of the leader's own node make by themselves
-//!    count as well ([`Replica::note_reads`]).
+//!    count as well ([`Shard::note_reads`]).
 //!
 //! **Departure.** The papers place leaders by hand or by their directories' preference (Spanner §2.2.1).
 
-use super::replica::{Effect, Message, Replica, Timer};
+use super::{Effect, Message, Participant, Shard, Timer};
 use meridian_clock::Reading;
 use meridian_machine::{NodeId, Outbox, sometimes};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const DRAIN_NS: u64 = 1_000_000_000;
 
 /// What a leader knows of who asks.
 #[derive(Debug, Default)]
-pub(super) struct Workload {
+pub(crate) struct Workload {
     asked: BTreeMap<NodeId, u64>,
     /// The end of the window is armed.
     watching: bool,
@@ -36,7 +36,7 @@ pub(super) struct Workload {
     rests_until: u64,
     rest_ns: u64,
     /// Who is to lead, and until when attempts may end.
-    pub(super) heir: Option<(NodeId, u64)>,
+    pub(crate) heir: Option<(NodeId, u64)>,
 }
 
 impl Workload {
@@ -46,9 +46,9 @@ impl Workload {
     }
 }
 
-impl Replica {
+impl<P: Participant> Shard<P> {
     /// This leader begins to serve: the sessions of all nodes, its own too, need not look for it.
-    pub(super) fn say_who_leads(&self, out: &mut Outbox<Replica>) {
+    pub(super) fn say_who_leads(&self, out: &mut Outbox<Shard<P>>) {
         for node in self.nodes.iter().filter(|node| **node != self.me) {
             out.send(self.seat(*node, self.shard), Message::Leads(self.group.term()));
         }
@@ -56,7 +56,7 @@ impl Replica {
     }
 
     /// Somebody asks.
-    pub(super) fn count(&mut self, now: Reading, node: NodeId, questions: u64, out: &mut Outbox<Replica>) {
+    pub(crate) fn count(&mut self, now: Reading, node: NodeId, questions: u64, out: &mut Outbox<Shard<P>>) {
         *self.workload.asked.entry(node).or_default() += questions;
         if !self.workload.watching {
             self.workload.watching = true;
@@ -65,7 +65,7 @@ impl Replica {
     }
 
     /// Sessions of this node have read so often without asking: under the lease, at the slot.
-    pub fn note_reads(&mut self, now: Reading, reads: u64, out: &mut Outbox<Replica>) {
+    pub fn note_reads(&mut self, now: Reading, reads: u64, out: &mut Outbox<Shard<P>>) {
         if self.serving && self.group.is_leader() {
             self.is_wanted(now, out);
             self.count(now, self.me, reads, out);
@@ -73,7 +73,7 @@ impl Replica {
     }
 
     /// A window ends.
-    pub(super) fn look_at_workload(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn look_at_workload(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.workload.watching = false;
         let asked = std::mem::take(&mut self.workload.asked);
         let (all, most) = (asked.values().sum::<u64>(), asked.into_iter().max_by_key(|(_, questions)| *questions));
@@ -91,10 +91,9 @@ impl Replica {
     }
 
     /// Hands over once nothing is under way.
-    pub(super) fn hand_over_when_drained(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn hand_over_when_drained(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some((heir, until)) = self.workload.heir else { return };
-        let drained = self.live.values().all(|live| live.doomed.is_some());
-        if drained && self.group.is_leader() {
+        if self.participant.has_drained() && self.group.is_leader() {
             sometimes!("leadership is handed to whoever asks most");
             self.workload = Workload::new(now.boot_ns);
             self.with_group(now, out, |group, out| group.abdicate(now, Some(heir), out));

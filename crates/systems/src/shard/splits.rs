@@ -9,16 +9,14 @@
 //! 2. The other shard begins above the split's timestamp, with everything below it.
 //! 3. A decision that is owed stays with the shard that made it, whatever keys it was about.
 
-use super::replica::{Message, Passing, Replica, Timer};
-use super::{Agreed, Rows};
+use super::{Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::{Rule, broken};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Key;
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::Entry;
-use meridian_txn::Conflict;
-use meridian_txn::locking::{Ask, Reply, Request, TransactionId, Verdict};
+use meridian_txn::locking::TransactionId;
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
@@ -26,7 +24,7 @@ const DRAIN_NS: u64 = 1_000_000_000;
 const GIVE_UP_NS: u64 = 1_000_000_000;
 
 /// A split that waits until nothing is under way.
-pub(super) struct Splitting {
+pub(crate) struct Splitting<Q> {
     key: Key,
     shard: ShardId,
     /// Who wants it.
@@ -35,50 +33,48 @@ pub(super) struct Splitting {
     until: u64,
     proposed: bool,
     /// Attempts that began meanwhile.
-    parked: Vec<(Address, Request)>,
+    parked: Vec<(Address, Q)>,
 }
 
-impl Replica {
-    /// Somebody wants the shard to be split.
-    pub(super) fn on_split(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) {
-        let Ask::Split { at, shard } = &request.ask else { unreachable!("only splits are asked for so") };
-        let id = request.id;
-        if !self.bounds.contains(at) {
-            return self.say_moved(from, request, out);
+impl<P: Participant> Shard<P> {
+    /// Splits the shard at a key as a request of a transaction wants; answered when that has surely passed.
+    pub(crate) fn on_split(
+        &mut self,
+        now: Reading,
+        (from, id): (Address, u64),
+        transaction: TransactionId,
+        (at, shard): (Key, ShardId),
+        out: &mut Outbox<Shard<P>>,
+    ) {
+        if !self.bounds.contains(&at) {
+            return self.answer_moved(from, id, &at, out);
         }
-        if *at == self.bounds.start || shard.0 >= super::MOST_SHARDS {
-            return out.send(from, Message::Answer(Reply::Unknown { id }));
+        if at == self.bounds.start || shard.0 >= MOST_SHARDS {
+            return self.answer(from, ShardResponse::Unknown { id }, out);
         }
         if self.splitting.is_none() && !self.group.is_settled() {
-            // Whose members the other shard begins with must not be in doubt, and who waits for a split waits for nothing else.
+            // The members with which the other shard begins must not be in doubt, and what waits for a split waits for nothing else.
             let why = "the members of the shard's group are changing: try again when that has ended".to_owned();
-            return out.send(from, Message::Answer(Reply::Refused { id, why }));
+            return self.answer(from, ShardResponse::Refused { id, why }, out);
         }
         match &mut self.splitting {
-            Some(splitting) if splitting.key == *at && splitting.shard == *shard => {
+            Some(splitting) if splitting.key == at && splitting.shard == shard => {
                 splitting.asked = (from, id);
-                out.send(from, Message::Answer(Reply::Waiting { id }));
+                self.answer(from, ShardResponse::Waiting { id }, out);
             }
-            Some(_) => out.send(from, Message::Answer(Reply::Unknown { id })), // One at a time.
+            Some(_) => self.answer(from, ShardResponse::Unknown { id }, out), // One at a time.
             None => {
                 let until = now.boot_ns + DRAIN_NS;
-                self.splitting = Some(Splitting {
-                    key: at.clone(),
-                    shard: *shard,
-                    transaction: request.transaction,
-                    asked: (from, id),
-                    until,
-                    proposed: false,
-                    parked: Vec::new(),
-                });
+                let (asked, proposed, parked) = ((from, id), false, Vec::new());
+                self.splitting = Some(Splitting { key: at, shard, transaction, asked, until, proposed, parked });
                 out.arm(Timer::Split, until);
             }
         }
     }
 
     /// Whether a new attempt has to wait for a split; then it does.
-    pub(super) fn parks(&mut self, from: Address, request: &Request) -> bool {
-        let new = request.footing.is_none() && !self.live.contains_key(&request.transaction);
+    pub(crate) fn parks(&mut self, from: Address, request: &P::Request) -> bool {
+        let new = self.splitting.is_some() && self.participant.begins(request);
         let Some(splitting) = self.splitting.as_mut().filter(|_| new) else { return false };
         sometimes!("an attempt waits for a split");
         splitting.parked.push((from, request.clone()));
@@ -86,24 +82,13 @@ impl Replica {
     }
 
     /// Goes on with a split as soon as nothing is under way.
-    pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed) else { return };
         let until = splitting.until;
         if now.boot_ns >= until {
-            let open: Vec<TransactionId> = self.locks.open().collect();
-            for who in open {
-                sometimes!("an attempt is aborted for a split");
-                let ticket = self.pending.place_of(who);
-                self.judge(now, vec![Verdict::Victim(who, ticket, Conflict::Moved)], out);
-            }
+            P::end_for_split(self, now, out);
         }
-        let quiet = self.locks.is_empty()
-            && self.agreeing.is_empty()
-            && self.passing.is_empty()
-            && self.prepared.is_empty()
-            && self.would_vote.is_empty()
-            && self.schemas.is_quiet();
-        if !quiet {
+        if !self.participant.may_split() {
             if now.boot_ns >= until + GIVE_UP_NS {
                 self.give_up_split(now, out);
             } else if now.boot_ns >= until {
@@ -117,37 +102,35 @@ impl Replica {
         step!("leader: proposes a split");
         splitting.proposed = true;
         let members = Some(self.group.membership().of_child());
-        if self.propose(&Agreed::Split { at, key, shard, members }).is_none() {
+        if self.propose_about_shard(ShardCommand::Split { at, key, shard, members }).is_none() {
             self.splitting = None;
         }
     }
 
     /// Some transaction stays prepared for longer than a split may hold others back.
-    fn give_up_split(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    fn give_up_split(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some(Splitting { asked: (from, id), parked, .. }) = self.splitting.take() else { return };
         sometimes!("a split is given up because of what is prepared");
         let why = "transactions that are prepared in this shard have not ended within two seconds: try again when the other shards that they wrote into can be reached".to_owned();
-        out.send(from, Message::Answer(Reply::Refused { id, why }));
+        self.answer(from, ShardResponse::Refused { id, why }, out);
         for (from, request) in parked {
-            self.on_ask(now, from, request, out);
+            P::on_request(self, now, from, request, out);
         }
     }
 
     /// A split is agreed: whoever leads says so once its timestamp has passed.
-    pub(super) fn on_split_agreed(&mut self, now: Reading, at: Timestamp, out: &mut Outbox<Replica>) {
+    pub(super) fn on_split_agreed(&mut self, now: Reading, at: Timestamp, out: &mut Outbox<Shard<P>>) {
         step!("member: a split is agreed");
         let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
-        let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
-        let (asked, votes, writes, schema) = (Some(asked), None, Vec::new(), false);
-        self.passing.insert(at, Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
+        self.participant.answer_when_passed(now, at, transaction, asked);
         for (from, request) in parked {
-            self.on_ask(now, from, request, out);
+            P::on_request(self, now, from, request, out);
         }
     }
 
     /// A copy is about to take this member's place, and tells of these splits. Those that stand in the log here and are not applied yet are applied first,
     /// with everything before them: the rows of what was split off are here, and whoever acknowledged the entry may be alone with them. True if there were any.
-    pub fn learn_births(&mut self, now: Reading, rows: &Rows, out: &mut Outbox<Replica>) -> bool {
+    pub fn learn_births(&mut self, now: Reading, rows: &Rows<P::Rows>, out: &mut Outbox<Shard<P>>) -> bool {
         if broken(Rule::SplitSkipped) {
             return false;
         }
@@ -162,42 +145,28 @@ impl Replica {
 
     /// Whether a shard is to be born here, as the log says; it may not come to be agreed.
     pub fn expects(&self, child: ShardId) -> bool {
-        let is_its_split = |entry: Entry| matches!(Agreed::decode(&entry.payload), Ok(Some(Agreed::Split { shard, .. })) if shard == child);
+        let is_its_split = |entry: Entry| {
+            let command = P::Command::decode(&entry.payload).ok().flatten().map(P::Command::into_shard);
+            matches!(command, Some(Ok(ShardCommand::Split { shard, .. })) if shard == child)
+        };
         self.group.in_doubt().into_iter().any(is_its_split)
     }
 
     /// This member leads no more: whoever asked asks another.
-    pub(super) fn dismiss_split(&mut self, out: &mut Outbox<Replica>) {
+    pub(super) fn dismiss_split(&mut self, out: &mut Outbox<Shard<P>>) {
         let Some(Splitting { asked, parked, .. }) = self.splitting.take() else { return };
-        let leader = self.group.leader().map(|node| node.0);
-        let waiting = parked.into_iter().map(|(from, request)| (from, request.id)).chain([asked]);
+        let waiting = parked.into_iter().map(|(from, request)| (from, request.id())).chain([asked]);
         for (from, id) in waiting {
-            out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
+            self.answer_not_leader(from, id, out);
         }
     }
 
-    /// Says whose the keys are that somebody looks for here.
-    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Replica>) {
-        let key = match &request.ask {
-            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => match &self.bounds.end {
-                Some(end) if self.bounds.contains(&range.start) => end,
-                _ => &range.start,
-            },
-            Ask::Split { at, .. } => at,
-            Ask::Commit { writes, schema, .. } | Ask::Prepare { writes, schema, .. } => {
-                let ranges = schema.iter().flat_map(|change| &change.tables).map(|(_, range)| range);
-                let beyond = ranges.filter(|range| !self.bounds.contains_range(range)).filter_map(|range| {
-                    if self.bounds.contains(&range.start) { self.bounds.end.as_ref() } else { Some(&range.start) }
-                });
-                let strange = writes.iter().map(|write| &write.key).find(|key| !self.bounds.contains(key));
-                strange.or(beyond.min()).unwrap_or(&self.bounds.start)
-            }
-            _ => &self.bounds.start,
-        };
+    /// Answers which shard has a key that is looked for here.
+    pub(crate) fn answer_moved(&self, from: Address, id: u64, key: &Key, out: &mut Outbox<Shard<P>>) {
         let to = self.children.range::<Key, _>(..=key).next_back().map(|(from, shard)| (from.clone(), *shard));
-        // Whose brother has them the first shard can say, or lead to.
+        // Keys past this shard's end: the first shard knows which one has them, or leads to one that does.
         let end = self.bounds.end.as_ref().filter(|end| key >= *end);
         let to = to.or_else(|| end.map(|end| (end.clone(), FIRST_SHARD)).filter(|_| self.shard != FIRST_SHARD));
-        out.send(from, Message::Answer(Reply::Moved { id: request.id, to }));
+        self.answer(from, ShardResponse::Moved { id, to }, out);
     }
 }

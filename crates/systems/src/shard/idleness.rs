@@ -10,7 +10,7 @@
 //!
 //! **Departure.** In the paper the promise lies within the lease and is told with it; a shard at rest has no lease here, and closes nothing.
 
-use super::replica::{Replica, Timer};
+use super::{Participant, Shard, Timer};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Outbox, sometimes, step};
 use meridian_replication::group;
@@ -54,9 +54,9 @@ impl Idleness {
     }
 }
 
-impl Replica {
+impl<P: Participant> Shard<P> {
     /// Somebody wants something of the shard.
-    pub(super) fn is_wanted(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(crate) fn is_wanted(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.idleness.asked_ns = now.boot_ns;
         if self.group.is_quiescent() {
             self.with_group(now, out, |group, out| group.wake(now, out));
@@ -64,7 +64,7 @@ impl Replica {
     }
 
     /// A leader looks now and then how idle it is.
-    pub(super) fn watch_idleness(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn watch_idleness(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let followed = self.group.peers().next().is_some();
         if followed && !self.idleness.watching && !self.group.is_quiescent() {
             self.idleness.watching = true;
@@ -74,7 +74,7 @@ impl Replica {
     }
 
     /// The look.
-    pub(super) fn look_at_idleness(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn look_at_idleness(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.idleness.watching = false;
         if !self.serving || !self.group.is_leader() {
             return; // Whoever serves next looks again.
@@ -88,15 +88,11 @@ impl Replica {
         }
     }
 
-    /// Nothing is under way.
+    /// Whether nothing is under way.
     fn is_at_rest(&self) -> bool {
-        let asked = self.pending.is_empty() && self.ready.is_empty() && self.agreeing.is_empty();
-        let attempts = self.locks.is_empty() && self.live.values().all(|live| live.doomed.is_some());
-        let shown = self.passing.is_empty() && self.snapshots.is_empty() && !self.telling && self.shown <= self.told;
-        let promised = self.idleness.closing.is_none() && self.wanted_ceiling.is_none() && !self.raising;
-        let others = self.unresolved() == 0 && self.collecting.is_empty() && self.would_vote.is_empty();
+        let promised = self.idleness.closing.is_none() && self.promises_nothing();
         let form = self.splitting.is_none() && self.changing.is_none() && self.workload.heir.is_none();
-        asked && attempts && shown && promised && others && self.readers.is_empty() && form
+        self.participant.is_at_rest() && self.has_told() && promised && form
     }
 
     /// Closes what is to be closed, as soon as the log holds a ceiling above it.
@@ -104,11 +100,7 @@ impl Replica {
         if let Some(at) = self.idleness.closing.take().filter(|at| !self.promise(now, *at)) {
             self.idleness.closing = Some(at);
         }
-        // What was promised, to snapshots or for its own sake, is shown: nothing appears at or below it any more.
-        if self.floor > self.shown && self.oldest_in_flight().is_none_or(|oldest| oldest > self.floor) {
-            sometimes!("timestamps without commits are closed");
-            self.shown = self.floor;
-        }
+        self.show_promised();
     }
 
     /// This member leads no more.

@@ -1,0 +1,145 @@
+//! How a leader draws timestamps, which it promises not to draw any more, and which are closed (§4.1.3, §4.2.4).
+//!
+//! ```text
+//!             visible          floor: promised in memory        ceiling: in the log
+//!   ──────────────┼───────────────────────┼─────────────────────────────┼──────▶
+//!    shown        │  this leader issues above the floor                 │  later leaders issue here
+//! ```
+//!
+//! A snapshot above the newest commit is promised: this leader issues nothing at or below it any more. So that the next
+//! one does not either, it lies below a ceiling that is in the log already; one ceiling does for all snapshots of a while.
+
+use super::{Command, Participant, Shard, ShardCommand};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Health, sometimes, step};
+use meridian_replication::group::Index;
+
+/// A lease that does not reach far enough is looked at again after this.
+pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
+/// Members are told so often, at most, how far the leader has shown.
+pub(super) const CLOSE_EVERY_NS: u64 = 200_000_000;
+/// A ceiling is so far ahead of what is wanted, at most: a later leader has to wait for it.
+const AHEAD_NS: u64 = 100_000_000;
+
+impl<P: Participant> Shard<P> {
+    /// Proposes a command. None if this member does not lead.
+    pub(crate) fn propose(&mut self, command: &P::Command) -> Option<Index> {
+        self.group.propose(command.encode()).ok().map(|(_, index)| index)
+    }
+
+    /// Proposes a command about the shard itself.
+    pub(super) fn propose_about_shard(&mut self, command: ShardCommand) -> Option<Index> {
+        self.propose(&P::Command::about_shard(command))
+    }
+
+    /// Draws a timestamp for something that is proposed in the same step: timestamp and place in the log (Trap A.5-4).
+    /// None while the lease does not reach so far.
+    pub(crate) fn draw_one(&mut self, now: Reading) -> Option<Timestamp> {
+        let end = self.leased_until(now);
+        if end == 0 {
+            return None;
+        }
+        self.issuer.raise_ceiling(end.saturating_sub(1));
+        // What is issued stands in the log, and a new leader starts above it.
+        let at = self.issuer.issue(now.interval.latest).ok()?;
+        self.group.use_timestamp(at.nanos);
+        Some(at)
+    }
+
+    /// The end of this leader's lease, in nanoseconds since the epoch. Returns 0 without a lease, and
+    /// while this node does not know the time: the lease of a group with one voter never ends (Trap A.5-14).
+    pub(crate) fn leased_until(&self, now: Reading) -> u64 {
+        let fenced = now.health != Health::Good && !broken(Rule::FencedServes);
+        self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)
+    }
+
+    /// Something is due in this step or after so long.
+    pub(crate) fn wake_in(&mut self, ns: u64) {
+        self.wake_ns = Some(self.wake_ns.map_or(ns, |soonest| soonest.min(ns)));
+    }
+
+    /// As good as now for a session that reads nothing but this shard: the newest commit; later, what is closed since.
+    /// Where nothing is written, the newest commit may be older than what is kept for reading.
+    pub(crate) fn newest(&self) -> Timestamp {
+        self.visible.max(self.closed())
+    }
+
+    /// Everything at or below is installed here, and was shown by a leader.
+    pub(crate) fn closed(&self) -> Timestamp {
+        if self.is_witness() {
+            return Timestamp::ZERO;
+        }
+        let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
+        // Trap A.5-5.
+        self.shown.min(installed).min(self.participant.in_doubt_from())
+    }
+
+    /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the future.
+    pub(crate) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
+        if at <= self.visible.max(self.floor) {
+            return true;
+        }
+        if at <= self.agreed {
+            self.floor = at; // Below an entry that is agreed no leader issues any more.
+            return true;
+        }
+        if at.nanos > now.interval.latest || self.participant.newest_proposed().is_some_and(|last| at <= last) {
+            return false; // What is under way above it will do as well as a ceiling.
+        }
+        if at > self.ceiling && !broken(Rule::CeilingNotAgreed) {
+            self.want_ceiling(at.nanos);
+            return false;
+        }
+        sometimes!("a snapshot above every commit is promised");
+        self.floor = at;
+        self.issuer.observe(at);
+        self.group.use_timestamp(at.nanos);
+        true
+    }
+
+    /// A ceiling is to be in the log that is at least so high.
+    pub(crate) fn want_ceiling(&mut self, nanos: u64) {
+        self.wanted_ceiling = Some(self.wanted_ceiling.unwrap_or(0).max(nanos));
+    }
+
+    /// Proposes the ceiling that is wanted, as far as the lease reaches: a later leader does not begin before the lease's
+    /// end anyway.
+    pub(super) fn raise_ceiling(&mut self, now: Reading) {
+        let Some(wanted) = self.wanted_ceiling.filter(|_| !self.raising) else { return };
+        self.wanted_ceiling = None;
+        if wanted <= self.ceiling.nanos {
+            return;
+        }
+        let end = self.leased_until(now).saturating_sub(1);
+        if wanted > end {
+            sometimes!("a ceiling waits for the lease to reach further");
+            self.wanted_ceiling = Some(wanted);
+            return self.wake_in(LEASE_SOON_NS);
+        }
+        let nanos = wanted.max((now.interval.latest + AHEAD_NS).min(end));
+        if let Some(at) = self.draw_one(now) {
+            step!("leader: proposes a ceiling");
+            let through = Some(Timestamp::end_of(nanos));
+            self.raising = self.propose_about_shard(ShardCommand::Ceiling { at, through }).is_some();
+        }
+    }
+
+    /// Whether nothing is to be closed or promised.
+    pub(super) fn promises_nothing(&self) -> bool {
+        self.wanted_ceiling.is_none() && !self.raising
+    }
+
+    /// Whether members have been told everything that was shown.
+    pub(super) fn has_told(&self) -> bool {
+        !self.telling && self.shown <= self.told
+    }
+
+    /// What was promised, to snapshots or for its own sake, is shown: nothing appears at or below it any more.
+    pub(super) fn show_promised(&mut self) {
+        if self.floor > self.shown && self.participant.oldest_in_flight().is_none_or(|oldest| oldest > self.floor) {
+            sometimes!("timestamps without commits are closed");
+            self.shown = self.floor;
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What a member does in each step, and in which order.
+
+use super::ceilings::{CLOSE_EVERY_NS, LEASE_SOON_NS};
+use super::leadership::Workload;
+use super::records::{row_of_ceiling, row_of_members, rows_of_birth};
+use super::{Birth, Command, Effect, Message, MessageOf, Participant, Shard, ShardCommand, Timer, issuer};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::{Rule, broken};
+use meridian_machine::{Address, Health, Machine, Outbox, Position, always, sometimes, step};
+use meridian_mvcc::{Write, local};
+use meridian_replication::group::{Entry, Event, Group, Record};
+use meridian_txn::locking::Readable;
+use std::collections::VecDeque;
+
+pub(super) fn embed<P: Participant>(
+    effect: meridian_machine::Effect<Group>,
+    events: &mut VecDeque<Event>,
+) -> Option<meridian_machine::Effect<Shard<P>>> {
+    use meridian_machine::Effect as E;
+    Some(match effect {
+        E::Send { to, message } => E::Send { to, message: Message::Group(message) },
+        E::SendBefore { deadline, to, message } => E::SendBefore { deadline, to, message: Message::Group(message) },
+        E::Arm { timer, at } => E::Arm { timer: Timer::Group(timer), at },
+        E::Disarm { timer } => E::Disarm { timer: Timer::Group(timer) },
+        E::Persist { position, record } => E::Persist { position, record },
+        E::Do(event) => {
+            events.push_back(event);
+            return None;
+        }
+    })
+}
+
+impl<P: Participant> Machine for Shard<P> {
+    type Message = MessageOf<P>;
+    type Timer = Timer;
+    type Record = Record;
+    type Effect = Effect<P::Read>;
+
+    fn on_message(&mut self, now: Reading, from: Address, message: MessageOf<P>, out: &mut Outbox<Self>) {
+        match message {
+            Message::Group(message) => {
+                self.with_group(now, out, |group, out| group.on_message(now, from, message, out));
+            }
+            Message::Ask(request) => P::on_request(self, now, from, request, out),
+            Message::Between(message) => {
+                self.is_wanted(now, out);
+                // Otherwise the sender asks again, and finds the member that serves.
+                if self.serving && self.group.is_leader() && from.database == self.database {
+                    P::on_peer(self, now, from, message, out);
+                }
+            }
+            Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
+            Message::Shown(_) | Message::Answer(_) | Message::Leads(_) => return, // Not for this member.
+        }
+        self.finish(now, out);
+    }
+
+    fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
+        match timer {
+            Timer::Group(timer) => self.with_group(now, out, |group, out| group.on_timer(now, timer, out)),
+            Timer::CommitWait | Timer::HandOver | Timer::Split => {}
+            Timer::Workload => self.look_at_workload(now, out),
+            Timer::Close => self.tell_shown(out),
+            Timer::Resolve => P::resolve(self, now, out),
+            Timer::MinNext => self.look_at_idleness(now, out),
+            Timer::Idle => P::look_at_idle(self, now, out),
+        }
+        self.finish(now, out);
+    }
+
+    fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
+        self.with_group(now, out, |group, out| group.on_durable(now, through, out));
+        self.finish(now, out);
+    }
+}
+
+impl<P: Participant> Shard<P> {
+    /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes on.
+    pub fn with_group<R>(
+        &mut self,
+        now: Reading,
+        out: &mut Outbox<Shard<P>>,
+        step: impl FnOnce(&mut Group, &mut Outbox<Group>) -> R,
+    ) -> R {
+        let (mut events, before) = (VecDeque::new(), out.mark());
+        let group = &mut self.group;
+        let result = out.lend(|out| step(group, out), |effect| embed(effect, &mut events));
+        let gave_up = self.published.leads && !self.group.is_leader();
+        let gone = self.published.until > 0 && self.group.lease().is_none();
+        if (gave_up || gone) && !broken(Rule::SlotWithdrawnLate) {
+            // Before another is told that it may lead: its commits must not be missed by a session that begins here afterwards.
+            self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
+            out.act_at(before, Effect::Readable(self.published));
+        }
+        for event in events {
+            self.on_event(now, event, out);
+        }
+        result
+    }
+
+    fn on_event(&mut self, now: Reading, event: Event, out: &mut Outbox<Shard<P>>) {
+        match event {
+            Event::Committed { entries } => entries.into_iter().for_each(|entry| self.apply(now, &entry, out)),
+            Event::BecameLeader { .. } => {
+                self.workload = Workload::new(now.boot_ns);
+                let floor = if broken(Rule::IssuerBelowLog) { Timestamp::ZERO } else { self.agreed.max(self.ceiling) };
+                self.issuer = issuer(self.me, self.shard, floor);
+                self.group.use_timestamp(self.agreed.nanos);
+            }
+            Event::LostLeadership { .. } => self.step_down(out),
+            Event::SendSnapshot { to, index, .. } => {
+                let witness = self.group.membership().is_witness(to);
+                let term = self.group.term();
+                out.act(Effect::SendSnapshot { to, index, witness, term });
+            }
+            Event::Removed { index } => out.act(Effect::Removed { index }),
+        }
+    }
+
+    /// A timestamp that this leadership, or an earlier one, drew for an entry is agreed.
+    pub(crate) fn advance(&mut self, at: Timestamp) {
+        always!(at > self.agreed, "I4: timestamps grow in the order of the log");
+        self.agreed = at;
+    }
+
+    /// Installs versions of an agreed entry; at a witness only what the shard knows of itself.
+    pub(crate) fn install(
+        &self,
+        entry: &Entry,
+        at: Timestamp,
+        mut writes: Vec<Write>,
+        decided_elsewhere: bool,
+        out: &mut Outbox<Shard<P>>,
+    ) {
+        let (index, term, witness) = (entry.index, entry.term, self.is_witness());
+        writes.retain(|write| !witness || local::is(&write.key));
+        out.act(Effect::Install { at, writes, index, term, decided_elsewhere });
+    }
+
+    fn apply(&mut self, now: Reading, entry: &Entry, out: &mut Outbox<Shard<P>>) {
+        let command = match P::Command::decode(&entry.payload) {
+            Ok(None) => return,
+            Ok(Some(command)) => command,
+            Err(damaged) => return out.act(Effect::Stop { why: format!("entry {}: {}", entry.index, damaged.0) }),
+        };
+        match command.into_shard() {
+            Err(command) => P::apply(self, now, entry, command, out),
+            Ok(ShardCommand::Ceiling { at, through }) => {
+                self.advance(at);
+                self.raising = false;
+                self.ceiling = self.ceiling.max(through.unwrap_or(at));
+                self.install(entry, at, vec![row_of_ceiling(self.shard, self.ceiling)], false, out);
+            }
+            Ok(ShardCommand::Split { at, key, shard, members }) => {
+                self.advance(at);
+                self.bounds = self.bounds.clone().cut(&key).0;
+                self.children.insert(key.clone(), shard);
+                let stays_witness = members.as_ref().is_some_and(|members| members.is_witness(self.me));
+                let hollow = self.is_witness() && !stays_witness && !broken(Rule::HollowChild);
+                let birth = members.map(|members| Birth { members, index: entry.index, term: entry.term });
+                let births = birth.iter().flat_map(|birth| rows_of_birth(self.shard, shard, birth));
+                let rows = births.chain(self.participant.rows_of_child(shard)).collect();
+                self.split_off.extend(birth.map(|birth| (shard, birth)));
+                self.group.note_landmark(entry.index, entry.term);
+                let (index, term) = (entry.index, entry.term);
+                out.act(Effect::Divide { at, key, shard, rows, hollow, index, term });
+                self.on_split_agreed(now, at, out);
+            }
+            Ok(ShardCommand::Members { at }) => {
+                self.advance(at);
+                let Some(members) = entry.members.as_deref() else {
+                    let why = format!("entry {} is about members and names none", entry.index);
+                    return out.act(Effect::Stop { why });
+                };
+                self.members = members.clone();
+                out.act(Effect::Members(members.clone()));
+                self.install(entry, at, vec![row_of_members(self.shard, members)], false, out);
+            }
+        }
+    }
+
+    fn step_down(&mut self, out: &mut Outbox<Shard<P>>) {
+        self.serving = false;
+        P::step_down(self, out);
+        self.dismiss_split(out);
+        self.dismiss_change(out);
+        self.dismiss_idleness();
+        (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
+    }
+
+    /// The end of every step: what may be shown is shown, what may be drawn is drawn, what was gathered leaves.
+    pub(crate) fn finish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
+        P::release(self, now, out);
+        self.hand_over_when_drained(now, out);
+        self.assume_leadership(now, out);
+        if self.serving && self.group.is_leader() {
+            // Not while it gives up: each new timestamp would put that off.
+            self.go_on_splitting(now, out);
+            self.go_on_changing(now, out);
+            P::propose_ready(self, now, out);
+        }
+        P::answer_reads(self, now, out);
+        if self.serving && self.group.is_leader() {
+            self.close_idle(now);
+            self.raise_ceiling(now);
+            self.watch_idleness(now, out);
+        }
+        self.with_group(now, out, |group, out| group.flush(now, out));
+        self.arm_timers(now, out);
+        self.publish(now, out);
+        self.participant.send(out);
+    }
+
+    /// Begins to serve as soon as everything that was agreed under earlier leaders has surely passed.
+    fn assume_leadership(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
+        let inherited = self.agreed.max(self.ceiling);
+        let passed = broken(Rule::IssuerBelowLog) || now.interval.after(inherited.nanos);
+        if self.group.is_leader() && !self.serving && self.participant.may_lead() && passed {
+            step!("leader: begins to serve");
+            self.serving = true;
+            self.visible = self.agreed;
+            P::lead(self, now);
+            self.say_who_leads(out);
+        }
+        if self.group.is_leader() && !self.serving {
+            sometimes!("a new leader waits until what it inherited has passed");
+            let left = inherited.nanos.saturating_sub(now.interval.earliest) + 1;
+            self.wake_in(left);
+        }
+    }
+
+    fn arm_timers(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
+        if let Some(left) = self.participant.next_release(now) {
+            self.wake_in(left + 1);
+        }
+        if now.health != Health::Good && self.group.is_leader() {
+            sometimes!("a leader does not know the time");
+            self.wake_in(LEASE_SOON_NS); // How long anything takes is not known either.
+        }
+        if let Some(wake_ns) = self.wake_ns.take() {
+            out.arm(Timer::CommitWait, now.boot_ns.saturating_add(wake_ns));
+        }
+        P::arm(self, now, out);
+    }
+
+    /// Publishes what sessions of this node may read by themselves, and which member leads.
+    fn publish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
+        let alone = self.serving && self.participant.reads_alone();
+        let lease = self.group.lease().filter(|_| alone).map_or(0, |lease| lease.granted_until);
+        self.shown = self.shown.max(self.visible);
+        if self.serving && self.shown > self.told && !self.telling && self.group.peers().next().is_some() {
+            self.telling = true;
+            out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
+        }
+        let leads = self.serving && self.group.is_leader();
+        let quiet = self.participant.is_quiet();
+        let readable = Readable { through: self.newest(), until: lease, leads, quiet, closed: self.closed() };
+        if readable != self.published {
+            self.published = readable;
+            out.act(Effect::Readable(readable));
+        }
+        if self.leader != self.group.leader() {
+            self.leader = self.group.leader();
+            out.act(Effect::Leader(self.leader));
+        }
+    }
+
+    /// Tells the members how far they may show what they have installed.
+    fn tell_shown(&mut self, out: &mut Outbox<Shard<P>>) {
+        self.telling = false;
+        if self.serving && self.shown > self.told {
+            self.told = self.shown;
+            self.group.peers().for_each(|other| out.send(other, Message::Shown(self.shown)));
+        }
+    }
+}
