@@ -12,7 +12,7 @@
 //! believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
-mod context;
+pub mod context;
 pub mod database;
 pub mod desk;
 pub mod directory;
@@ -27,7 +27,7 @@ pub mod panics;
 pub mod peers;
 pub mod plumbing;
 mod private;
-mod protocols;
+pub mod protocols;
 pub mod qwstore;
 pub mod readers;
 pub mod rendezvous;
