@@ -16,8 +16,9 @@
 use crate::agreement::both;
 use crate::bound::{Bound, Drift};
 use crate::question::{POLL_EVERY_NS, Poll, Questions, Sample, narrowest};
+use crate::rules;
 use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
@@ -96,7 +97,7 @@ fn middle(interval: Interval) -> u64 {
 
 /// Until when somebody is silent who begins to be now: whoever has bounded the clock has forgotten it by then.
 fn silence(boot_ns: u64, drift: Drift) -> u64 {
-    if broken(Rule::ClockJumpsAloud) {
+    if broken(rules::CLOCK_JUMPS_ALOUD) {
         return boot_ns;
     }
     boot_ns + BOUND_LASTS_NS + drift.of(BOUND_LASTS_NS)
@@ -144,7 +145,7 @@ pub struct ClusterClock {
 impl ClusterClock {
     /// Begins a life. `boot` tells boots of this machine apart; `boot_ns` is its boot clock, `system_ns` its system clock.
     pub fn begin(others: Vec<NodeId>, boot: u64, boot_ns: u64, system_ns: u64, anchor: Option<Anchor>) -> ClusterClock {
-        let floor = match anchor.filter(|_| !broken(Rule::ClockFloorForgotten)) {
+        let floor = match anchor.filter(|_| !broken(rules::CLOCK_FLOOR_FORGOTTEN)) {
             // The clock went on as the boot clock did, at most so much faster.
             Some(anchor) if anchor.boot == boot && anchor.at <= boot_ns => {
                 let fastest = Logical { at: anchor.at, value: anchor.value, slew_ppb: SLEW_PPB };
@@ -156,7 +157,7 @@ impl ClusterClock {
         let logical = |value| Logical { at: boot_ns, value, slew_ppb: 0 };
         let alone = others.is_empty();
         ClusterClock {
-            majority: others.len().div_ceil(2) + usize::from(!broken(Rule::FewClocksAreEnough)),
+            majority: others.len().div_ceil(2) + usize::from(!broken(rules::FEW_CLOCKS_ARE_ENOUGH)),
             others,
             drift: Drift::WORST,
             mine: logical(system_ns.max(floor)),
@@ -226,7 +227,7 @@ impl ClusterClock {
             let now = fresh.on(boot_ns, self.drift);
             let fits = known.iter().all(|sample| both(sample.on(boot_ns, self.drift), now).is_some());
             known.push_back(fresh);
-            if !fits && !broken(Rule::OwnRateUnchecked) {
+            if !fits && !broken(rules::OWN_RATE_UNCHECKED) {
                 self.contradicted(boot_ns, from);
             }
         }

@@ -15,8 +15,9 @@
 use crate::agreement::{agree, both};
 use crate::bound::{Bound, Drift};
 use crate::question::{Poll, Questions, Sample, narrowest};
+use crate::rules;
 use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
@@ -233,7 +234,7 @@ impl Daemon {
             voices.extend(own.map(|interval| (Voice::Own, interval)));
         }
         let told: Vec<Interval> = voices.iter().map(|(_, interval)| *interval).collect();
-        let agreed = if broken(Rule::NarrowestIsBelieved) {
+        let agreed = if broken(rules::NARROWEST_IS_BELIEVED) {
             told.iter().copied().min_by_key(|interval| interval.latest - interval.earliest)
         } else {
             agree(&told, self.liars())
@@ -254,7 +255,7 @@ impl Daemon {
         }
         let before = self.known.map(|known| known.on(boot_ns, self.drift));
         let interval = match before.map(|before| both(before, agreed)) {
-            Some(None) if !broken(Rule::OwnRateUnchecked) => {
+            Some(None) if !broken(rules::OWN_RATE_UNCHECKED) => {
                 self.evicted_until = boot_ns + EVICTED_FOR_NS;
                 agreed
             }

@@ -1,7 +1,8 @@
 //! Timestamps that only grow, even across restarts.
 
 use crate::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 
 /// The persisted bound on issued times is used up: reserve ahead before issuing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl Issuer {
         let fresh = Timestamp { nanos: at_least, logical: 0, issuer: self.issuer };
         let next = if fresh > self.last {
             fresh
-        } else if broken(Rule::DuplicateTimestamp) {
+        } else if broken(rules::DUPLICATE_TIMESTAMP) {
             self.last
         } else {
             Timestamp { issuer: self.issuer, ..self.last.successor() }

@@ -10,6 +10,7 @@ pub mod hybrid;
 mod issuer;
 pub mod oracle;
 pub mod question;
+pub mod rules;
 mod standing;
 mod timestamp;
 

@@ -11,8 +11,9 @@
 //! 2. A coordinator's timestamps grow, across batches and oracles; a timestamp names its coordinator, so that no two are alike (Traps A.1-A4, A5).
 //! 3. An oracle's `up` grows, across lives; it does not answer when its clock is less sure than the terms say (Trap A.1-A6).
 
+use crate::rules;
 use crate::{Drift, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Health, Interval, Reading};
 
 /// What oracles and coordinators of a cluster agree on.
@@ -155,8 +156,8 @@ impl Batches {
         let batch = self.batch.as_mut()?;
         let elapsed = boot_ns.saturating_sub(batch.asked);
         // The timer may be slow: it has been longer than it says.
-        let slack = if broken(Rule::TtlByASlowTimer) { 0 } else { self.terms.drift.of(elapsed) };
-        if elapsed + slack >= self.terms.ttl_ns || (batch.next >= batch.end && !broken(Rule::BatchNotCapped)) {
+        let slack = if broken(rules::TTL_BY_A_SLOW_TIMER) { 0 } else { self.terms.drift.of(elapsed) };
+        if elapsed + slack >= self.terms.ttl_ns || (batch.next >= batch.end && !broken(rules::BATCH_NOT_CAPPED)) {
             self.batch = None;
             return None;
         }
@@ -175,10 +176,10 @@ impl Batches {
     /// What the oracle answered to the last question.
     pub fn hear(&mut self, boot_ns: u64, answer: Interval) {
         let Some(asked) = self.asked.take() else { return };
-        let asked = if broken(Rule::TtlFromTheAnswer) { boot_ns } else { asked };
+        let asked = if broken(rules::TTL_FROM_THE_ANSWER) { boot_ns } else { asked };
         let low = answer.latest.saturating_add(self.terms.ttl_ns);
         // Another oracle may be behind the last one (Trap A.1-A5).
-        let next = if broken(Rule::BatchGoesBack) { low } else { low.max(self.last + self.terms.step_ns) };
+        let next = if broken(rules::BATCH_GOES_BACK) { low } else { low.max(self.last + self.terms.step_ns) };
         self.batch = Some(Batch { asked, next, end: low + self.terms.ttl_ns });
     }
 }

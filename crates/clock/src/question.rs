@@ -6,7 +6,8 @@
 //! ```
 
 use crate::bound::{Bound, Drift};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
@@ -77,7 +78,7 @@ impl Sample {
     /// Where the time lies now.
     pub fn on(&self, boot_ns: u64, drift: Drift) -> Interval {
         let since = |at| Bound { at, interval: self.told }.on(boot_ns, drift);
-        let from = if broken(Rule::RoundTripIgnored) { self.heard } else { self.sent };
+        let from = if broken(rules::ROUND_TRIP_IGNORED) { self.heard } else { self.sent };
         Interval { earliest: since(self.heard).earliest, latest: since(from).latest }
     }
 }

@@ -1,8 +1,9 @@
 //! K2's Property 4.1 in small worlds: oracles that are wrong within their bound, coordinators whose timers are slow or fast, questions that take their time.
 
 use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
+use meridian_clock::rules;
 use meridian_clock::{Drift, Health, Interval, Reading, Timestamp};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -118,7 +119,7 @@ fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
 
 #[test]
 fn each_rule_of_batches_that_is_broken_shows() {
-    for rule in Rule::OF_BATCHES {
+    for rule in rules::OF_BATCHES {
         plant(Some(rule), true);
         let first = (0..200).find(|seed| run(*seed).is_err());
         plant(None, false);

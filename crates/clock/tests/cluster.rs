@@ -3,8 +3,9 @@
 use meridian_clock::Standing;
 use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, Shown};
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
+use meridian_clock::rules;
 use meridian_machine::NodeId;
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -297,10 +298,10 @@ fn who_breaks_the_bound_is_soon_fenced() {
 
 #[test]
 fn each_rule_that_is_broken_shows() {
-    for rule in Rule::OF_CLOCKS {
+    for rule in rules::OF_CLOCKS {
         plant(Some(rule), true);
         let noticed = |seed: &u64| match rule {
-            Rule::OwnRateUnchecked => longest_wrong(*seed) > 10 * S,
+            rules::OWN_RATE_UNCHECKED => longest_wrong(*seed) > 10 * S,
             _ => World::new(*seed, [3, 3, 4, 5][*seed as usize % 4]).run(false).is_err(),
         };
         let first = (0..200).find(noticed);

@@ -2,9 +2,10 @@
 
 use meridian_clock::daemon::{Daemon, Told, Voice};
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
+use meridian_clock::rules;
 use meridian_clock::{Bound, Drift, Interval, Standing};
 use meridian_machine::NodeId;
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -289,10 +290,10 @@ fn every_reading_holds_the_time_if_no_more_masters_lie_than_may() {
 
 #[test]
 fn each_rule_that_is_broken_shows() {
-    for rule in Rule::OF_MASTERS {
+    for rule in rules::OF_MASTERS {
         plant(Some(rule), true);
         let noticed = |seed: &u64| match rule {
-            Rule::OwnRateUnchecked => run_fast(*seed).longest_wrong > 10 * S,
+            rules::OWN_RATE_UNCHECKED => run_fast(*seed).longest_wrong > 10 * S,
             _ => world(*seed).run().is_err(),
         };
         let first = (0..200).find(noticed);

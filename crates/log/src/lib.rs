@@ -30,6 +30,7 @@ mod disk;
 mod log;
 mod memory;
 mod os;
+pub mod rules;
 mod segment;
 
 pub use disk::{Disk, File};

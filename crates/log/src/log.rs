@@ -1,9 +1,10 @@
 //! Appending, recovering, and giving space back.
 
+use crate::rules;
 use crate::segment::{self, FIRST, Preamble, SEAL};
 use crate::{Disk, File};
 use bytes::Bytes;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -175,7 +176,7 @@ impl Log {
             short: false,
             buffer: Vec::new(),
         };
-        if numbers.is_empty() && options.existed && !broken(Rule::EmptiedLogUnnoticed) {
+        if numbers.is_empty() && options.existed && !broken(rules::EMPTIED_LOG_UNNOTICED) {
             let file = disk.describe(&segment::name(1));
             return Err(LogError::Damaged { file, offset: 0, what: "the whole log is missing" });
         }
@@ -237,7 +238,7 @@ impl Log {
         loop {
             match segment::record_at(&bytes, number, offset, last) {
                 Some((header, _, _)) if header.key == SEAL => {
-                    if last && !broken(Rule::TailNotRewritten) {
+                    if last && !broken(rules::TAIL_NOT_REWRITTEN) {
                         rewrite_ends(&file, &bytes, offset).map_err(fail)?;
                     }
                     break;
@@ -271,7 +272,7 @@ impl Log {
     /// first written.
     fn rewrite(&self, file: Arc<dyn File>, number: u64, bytes: &[u8]) -> Result<Arc<dyn File>, LogError> {
         let (name, offset) = (segment::name(number), bytes.len() as u64);
-        if broken(Rule::TailNotRewritten) {
+        if broken(rules::TAIL_NOT_REWRITTEN) {
             self.seal(&file, &name, number, offset, false)?;
             return Ok(file);
         }

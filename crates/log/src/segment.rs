@@ -1,7 +1,8 @@
 //! How records lie in a segment file.
 
+use crate::rules;
 use crate::{File, MachineKey};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use std::io;
 use std::sync::Arc;
 
@@ -108,7 +109,7 @@ pub(crate) fn record_at(bytes: &[u8], segment: u64, offset: u64, last: bool) -> 
     let header = header_at(bytes, segment, offset)?;
     let start = offset as usize + HEADER;
     let payload = bytes.get(start..start.checked_add(header.length)?)?;
-    let believed = broken(Rule::LogChecksum) || (last && broken(Rule::TornTail));
+    let believed = broken(rules::LOG_CHECKSUM) || (last && broken(rules::TORN_TAIL));
     (believed || crc32fast::hash(payload) == header.payload_checksum).then(|| {
         let next = offset + footprint(header.length);
         (header, payload, next)

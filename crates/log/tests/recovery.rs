@@ -1,8 +1,9 @@
 //! What a crash, a flipped bit and a full disk leave of the log.
 
 use bytes::Bytes;
+use meridian_log::rules;
 use meridian_log::{Disk, Log, LogError, MachineKey, MemoryDisk, Options};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use std::sync::Arc;
 
 const OPTIONS: Options = Options { segment_bytes: 4096, existed: false };
@@ -161,7 +162,7 @@ fn what_a_failed_sync_left_in_the_page_cache_is_rewritten_before_it_is_relied_on
 #[test]
 fn without_rewriting_it_acknowledged_records_are_lost() {
     let planted = std::thread::spawn(|| {
-        plant(Some(Rule::TailNotRewritten), true);
+        plant(Some(rules::TAIL_NOT_REWRITTEN), true);
         a_sync_fails_and_later_the_power(0..100);
     });
     assert!(planted.join().is_err(), "it is noticed");
@@ -198,7 +199,7 @@ fn a_seal_that_a_failed_sync_left_in_the_page_cache_is_written_again() {
     };
     assert_eq!(found(), Ok(40));
     let planted = std::thread::spawn(move || {
-        plant(Some(Rule::TailNotRewritten), true);
+        plant(Some(rules::TAIL_NOT_REWRITTEN), true);
         found()
     });
     assert!(planted.join().unwrap().unwrap_err().contains("does not check"));
@@ -291,7 +292,7 @@ fn a_log_that_is_gone_altogether_is_missed_by_who_knows_that_there_was_one() {
     disk.crash(|| false);
     assert!(Log::open(disk, options).is_ok(), "a log exists durably once it was opened");
     let planted = std::thread::spawn(move || {
-        plant(Some(Rule::EmptiedLogUnnoticed), true);
+        plant(Some(rules::EMPTIED_LOG_UNNOTICED), true);
         Log::open(Arc::new(MemoryDisk::new()), options).is_ok()
     });
     assert!(planted.join().unwrap(), "it is this rule that misses it");

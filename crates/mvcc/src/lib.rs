@@ -21,6 +21,7 @@ mod key;
 pub mod local;
 mod read;
 mod recent;
+pub mod rules;
 mod store;
 
 pub use collect::{Collector, HORIZON, Retained, horizon};

@@ -21,9 +21,10 @@
 //! This is the one structure of the idea rooms that is shared between threads. Its lock is held for the
 //! time of a few map operations, never across a step or a store's I/O.
 
+use crate::rules;
 use crate::{Key, KeyRange, StoreError, Version, Write};
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -235,7 +236,7 @@ impl Recent {
     /// Whether what was read at `at` may be believed. Asked *after* reading: see invariant 3.
     pub fn believe(&self, at: Timestamp) -> Result<(), StoreError> {
         let oldest = self.horizon();
-        if at < oldest && !broken(Rule::HorizonUnchecked) { Err(StoreError::BelowHorizon { oldest }) } else { Ok(()) }
+        if at < oldest && !broken(rules::HORIZON_UNCHECKED) { Err(StoreError::BelowHorizon { oldest }) } else { Ok(()) }
     }
 
     /// Forgets everything: a snapshot of the whole space has replaced it.

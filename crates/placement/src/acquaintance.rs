@@ -17,7 +17,8 @@
 //! (Viewstamped Replication Revisited §4.3 lets such a member recover by itself; Michael et al., "Recovering Shared Objects Without Stable Storage",
 //! DISC 2017, show what that overlooks. Etcd's members ask each other at the start, and those who are away are not asked.)
 
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Incarnation, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,10 +116,10 @@ impl Acquaintances {
     /// Another member's greeting. True if there is something to remember: it has to be durable before it is greeted in turn.
     pub fn hear(&mut self, from: NodeId, greeting: Greeting) -> Result<bool, Stranger> {
         let Greeting { disk, life, yours } = greeting;
-        if yours.is_some_and(|yours| yours != self.disk) && !broken(Rule::DisksNotRemembered) {
+        if yours.is_some_and(|yours| yours != self.disk) && !broken(rules::DISKS_NOT_REMEMBERED) {
             return Err(Stranger::Myself(from));
         }
-        let before = self.met.get(&from).filter(|_| !broken(Rule::DisksNotRemembered));
+        let before = self.met.get(&from).filter(|_| !broken(rules::DISKS_NOT_REMEMBERED));
         match before {
             Some(met) if met.disk != disk => return Err(Stranger::Other(from)),
             Some(met) if life < met.life => return Err(Stranger::Earlier { node: from, life, later: met.life }),

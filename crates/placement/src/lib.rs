@@ -22,6 +22,7 @@ mod acquaintance;
 mod databases;
 mod members;
 mod routes;
+pub mod rules;
 
 pub use acquaintance::{Acquaintances, DiskId, Greeting, Stranger};
 pub use databases::{DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix, shards_key};

@@ -11,5 +11,6 @@
 pub mod group;
 pub mod inconsistent;
 mod quorum;
+pub mod rules;
 
 pub use quorum::{Majority, Quorum, Unordered};

@@ -1,7 +1,8 @@
 //! Quorum arithmetic: the one file that knows how many are enough.
 
+use crate::rules;
 use meridian_machine::NodeId;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use std::collections::BTreeSet;
 
 /// More than half of a fixed set of voters.
@@ -19,7 +20,7 @@ impl Majority {
 
     /// How many are enough.
     pub fn size(self) -> usize {
-        if broken(Rule::MajorityOffByOne) { (self.voters / 2).max(1) } else { self.voters / 2 + 1 }
+        if broken(rules::MAJORITY_OFF_BY_ONE) { (self.voters / 2).max(1) } else { self.voters / 2 + 1 }
     }
 
     /// The largest value that a majority has reached, given each voter's.
@@ -44,7 +45,7 @@ impl<'a> Quorum<'a> {
     }
 
     fn sets(self) -> impl Iterator<Item = &'a BTreeSet<NodeId>> {
-        let outgoing = Some(self.outgoing).filter(|set| !set.is_empty() && !broken(Rule::OutgoingNotAsked));
+        let outgoing = Some(self.outgoing).filter(|set| !set.is_empty() && !broken(rules::OUTGOING_NOT_ASKED));
         [self.voters].into_iter().chain(outgoing)
     }
 
@@ -96,7 +97,7 @@ impl Unordered {
 
     /// So many answers alike survive whatever happens: all of them. Whatever is merged, every record then has that one.
     pub fn fast(self) -> usize {
-        if broken(Rule::FastQuorumTooSmall) { (3 * self.faults()).div_ceil(2) + 1 } else { self.replicas }
+        if broken(rules::FAST_QUORUM_TOO_SMALL) { (3 * self.faults()).div_ceil(2) + 1 } else { self.replicas }
     }
 }
 

@@ -7,6 +7,7 @@ use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, O
 use meridian_replication::group::{
     Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster, Stay, Term, Timer,
 };
+use meridian_replication::rules;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -550,11 +551,11 @@ fn what_is_planted_in_changes_of_members_is_noticed() {
         };
         std::thread::spawn(run).join().is_err()
     };
-    for rule in Rule::OF_MEMBERS {
+    for rule in rules::OF_MEMBERS {
         // Rare: the seeds that are looked at lie around one that meets it.
         let from = match rule {
-            Rule::OutgoingNotAsked => 90,
-            Rule::StaysNotTold => 240,
+            rules::OUTGOING_NOT_ASKED => 90,
+            rules::STAYS_NOT_TOLD => 240,
             _ => 0,
         };
         let noticed = (from..from + SEEDS).find(|seed| wrong(rule, *seed));

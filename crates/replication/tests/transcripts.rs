@@ -4,13 +4,14 @@
 mod script;
 
 use bytes::Bytes;
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_machine::{
     Address, DatabaseId, Effect, Health, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId,
 };
 use meridian_replication::group::{
     Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster, Stay, Term, Timer,
 };
+use meridian_replication::rules;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
@@ -443,11 +444,11 @@ impl World {
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
     for rule in [
-        Rule::AckBeforeDurable,
-        Rule::PromiseNotLogged,
-        Rule::LeaseLeftBehind,
-        Rule::LogContradictsStore,
-        Rule::FarClocksHeard,
+        rules::ACK_BEFORE_DURABLE,
+        rules::PROMISE_NOT_LOGGED,
+        rules::LEASE_LEFT_BEHIND,
+        rules::LOG_CONTRADICTS_STORE,
+        rules::FAR_CLOCKS_HEARD,
     ] {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);

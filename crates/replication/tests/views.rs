@@ -5,13 +5,14 @@ mod locks;
 mod script;
 
 use locks::{Lock, Locks, MET_AT_RANDOM, Unlock};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_machine::{
     Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
 };
 use meridian_replication::inconsistent::{
     ChangesOf, Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer, View,
 };
+use meridian_replication::rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
@@ -441,7 +442,7 @@ fn transcripts() {
 /// Random worlds (`unordered.rs`) meet these once in thousands.
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
-    for rule in Rule::OF_RECORDS.into_iter().filter(|rule| !MET_AT_RANDOM.contains(rule)) {
+    for rule in rules::OF_RECORDS.into_iter().filter(|rule| !MET_AT_RANDOM.contains(rule)) {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             transcripts();

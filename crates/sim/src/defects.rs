@@ -3,7 +3,8 @@
 //! Some are broken at the world's seams: what a disk keeps, when versions are installed, what a clock says, who hears a message. What only the code
 //! itself can do wrong is a [`Rule`]: a switch that no program that ships has. While something is planted, assertions are silent.
 
-use crate::{Faults, Options, campaign, tapir};
+use crate::protocols::SimulatedProtocol;
+use crate::{Faults, Options, campaign};
 use meridian_machine::planted::Rule;
 
 /// What the world does wrong on purpose.
@@ -36,45 +37,10 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// Those at the seams.
-    const SEAMS: [Defect; 11] = [
-        Defect::InstalledLate,
-        Defect::SyncLost,
-        Defect::ClockLies,
-        Defect::ReadOneBefore,
-        Defect::LeaseNotChecked,
-        Defect::VoteForgotten,
-        Defect::EntriesForgotten,
-        Defect::HalfInstalled,
-        Defect::CopyClaimsMore,
-        Defect::EarlierLifeHeard,
-        Defect::ForgottenTooEarly,
-    ];
-
-    /// Every one.
-    pub fn all() -> impl Iterator<Item = Defect> {
-        Self::SEAMS.into_iter().chain(Rule::ALL.into_iter().map(Defect::Rule))
-    }
-
-    /// Those that worlds without leaders are to notice: of the seams those that they have, and their own rules.
-    pub fn of_tapir() -> impl Iterator<Item = Defect> {
-        let seams = [
-            Defect::InstalledLate,
-            Defect::SyncLost,
-            Defect::ClockLies,
-            Defect::ReadOneBefore,
-            Defect::EntriesForgotten,
-            Defect::HalfInstalled,
-        ];
-        let rules = Rule::OF_PROPOSALS.into_iter().chain(Rule::OF_RECORDS).chain([Rule::CommitWait]);
-        seams.into_iter().chain(rules.map(Defect::Rule))
-    }
-
-    /// A world without leaders in which it may show.
-    pub fn world_of_tapir(self, seed: u64) -> Options {
-        let protocol = &tapir::STRICTLY_SERIALIZABLE;
-        // Replicas stay where they are: what is broken here shows without, and sooner.
-        Options { protocol, defect: Some(self), faults: self.faults(), moves: Some(0), ..campaign(seed) }
+    /// The defects that worlds of a protocol are to notice: at its seams, and of its rules.
+    pub fn of(protocol: &SimulatedProtocol) -> impl Iterator<Item = Defect> {
+        let rules = (protocol.rules)().into_iter().map(Defect::Rule);
+        protocol.seams.iter().copied().chain(rules)
     }
 
     /// As tables have it.
@@ -85,53 +51,28 @@ impl Defect {
         }
     }
 
-    /// A world in which it may show: a campaign's, with the faults under which it shows soonest.
-    pub fn world(self, seed: u64) -> Options {
-        // Only SQL has schemas.
-        let sql = matches!(self, Defect::Rule(Rule::SchemaUnchecked | Rule::ChangeNotHeeded));
+    /// A world of a protocol in which it may show: a campaign's, with the faults under which it shows soonest.
+    pub fn world(self, protocol: &'static SimulatedProtocol, seed: u64) -> Options {
+        let sql = matches!(self, Defect::Rule(rule) if (protocol.needs_sql)(rule));
         // Members stay: what is broken here shows without, and sooner.
-        Options { defect: Some(self), faults: self.faults(), moves: Some(0), sql, ..campaign(seed) }
+        let (defect, faults, moves) = (Some(self), self.faults(protocol), Some(0));
+        Options { protocol, defect, faults, moves, sql, ..campaign(seed) }
     }
 
     /// The faults under which it shows soonest.
-    pub fn faults(self) -> Faults {
+    pub fn faults(self, protocol: &SimulatedProtocol) -> Faults {
         let none = Faults::NONE;
         match self {
+            Defect::Rule(rule) => (protocol.faults)(rule),
             // A lie about time matters when leadership moves: many cuts.
             Defect::ClockLies => Faults { network: true, clock: true, ..none },
             // A lease matters to a leader that was away and does not know it: many pauses.
-            Defect::LeaseNotChecked | Defect::Rule(Rule::LeaseUncheckedAtCommit | Rule::LeasesOverlap) => {
-                Faults { process: true, ..none }
-            }
+            Defect::LeaseNotChecked => Faults { process: true, ..none },
             // What is forgotten matters to nodes that restart.
-            Defect::VoteForgotten
-            | Defect::EntriesForgotten
-            | Defect::EarlierLifeHeard
-            | Defect::Rule(Rule::StaleLogElected | Rule::PromiseNotLogged) => {
+            Defect::VoteForgotten | Defect::EntriesForgotten | Defect::EarlierLifeHeard => {
                 Faults { process: true, network: true, ..none }
             }
-            // Who is deposed and does not know it was asleep, or not heard.
-            Defect::Rule(Rule::EndedUnknown | Rule::DecidesInAnyTerm) => {
-                Faults { process: true, network: true, ..none }
-            }
-            // A clock that is far ahead matters where its node leads.
-            Defect::Rule(Rule::FarClocksHeard) => Faults { lies: true, ..none },
-            // What is not on disk yet matters to slow disks that lose power.
-            Defect::Rule(Rule::AckBeforeDurable) => Faults { process: true, network: true, disk: true, ..none },
-            // Clocks that are true need no log to keep an order.
-            Defect::Rule(Rule::IssuerBelowLog) => Faults { network: true, process: true, lies: true, ..none },
-            // What is not looked at has to be wrong.
-            Defect::Rule(
-                Rule::LogChecksum
-                | Rule::StoreChecksum
-                | Rule::GapUnnoticed
-                | Rule::EmptiedLogUnnoticed
-                | Rule::TornTail
-                | Rule::TailNotRewritten,
-            )
-            | Defect::ForgottenTooEarly => Faults { disk: true, process: true, ..none },
-            // Who waits in vain is somebody whom nobody tells.
-            Defect::Rule(Rule::WoundNotForwarded) => Faults { network: true, ..none },
+            Defect::ForgottenTooEarly => Faults { disk: true, process: true, ..none },
             _ => Faults::ALL,
         }
     }

@@ -1,6 +1,7 @@
 //! The protocols that worlds run: one row for each. What is shared asks the row, and names no protocol.
 
-use crate::{Options, Report, profile, scene};
+use crate::{Defect, Faults, Options, Report, profile, scene};
+use meridian_machine::planted::Rule;
 use meridian_systems::Protocol;
 use std::fmt;
 
@@ -18,6 +19,14 @@ pub struct SimulatedProtocol {
     pub stage: fn(Options, scene::Scene, profile::Costs) -> Report,
     /// The states that every campaign of some hundred seeds under all faults should meet.
     pub should_meet: &'static [&'static str],
+    /// The defects at the world's seams that its worlds are to notice.
+    pub seams: &'static [Defect],
+    /// The rules whose breach its worlds are to notice.
+    pub rules: fn() -> Vec<Rule>,
+    /// The faults under which the breach of a rule shows soonest.
+    pub faults: fn(Rule) -> Faults,
+    /// Whether only SQL meets a rule.
+    pub needs_sql: fn(Rule) -> bool,
     /// The message delays of each kind of transaction, without faults.
     pub delays: fn() -> Vec<(&'static str, u64)>,
 }

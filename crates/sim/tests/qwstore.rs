@@ -1,7 +1,6 @@
 //! QWStore under every fault, judged by what it promises; and the judge, with worlds that are broken on purpose.
 
 use meridian_history::Status;
-use meridian_machine::planted::Rule;
 use meridian_sim::{Defect, Faults, Options, Workload, campaign, protocols, run};
 
 fn world(seed: u64) -> Options {
@@ -45,15 +44,7 @@ fn without_faults_every_write_is_acknowledged() {
 
 #[test]
 fn planted_defects_are_noticed() {
-    let defects = [
-        Defect::InstalledLate,
-        Defect::SyncLost,
-        Defect::EntriesForgotten,
-        Defect::HalfInstalled,
-        Defect::Rule(Rule::AcknowledgedBySome),
-        Defect::Rule(Rule::RepliesBeforeDurable),
-    ];
-    for defect in defects {
+    for defect in Defect::of(&protocols::QWSTORE) {
         let spoilt = |seed: &u64| run(Options { defect: Some(defect), ..world(*seed) }).verdict.is_err();
         let first = (0..60).find(spoilt);
         println!("{}: first noticed by seed {first:?}", defect.name());

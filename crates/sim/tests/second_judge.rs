@@ -3,8 +3,9 @@
 use adya::{History, Opts, Valid, check};
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Op, Status, Transaction, Value};
-use meridian_machine::planted::Rule;
-use meridian_sim::{Defect, Faults, Options, Workload, run};
+use meridian_replication::rules as replication_rules;
+use meridian_sim::{Defect, Faults, Options, Workload, protocols, run};
+use meridian_txn::locking::rules as locking_rules;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -68,8 +69,8 @@ fn two_judges_agree_on_what_is_right() {
 #[test]
 fn two_judges_agree_on_what_is_wrong() {
     let defects = [
-        Defect::Rule(Rule::SharedLocksFree),
-        Defect::Rule(Rule::MajorityOffByOne),
+        Defect::Rule(locking_rules::SHARED_LOCKS_FREE),
+        Defect::Rule(replication_rules::MAJORITY_OFF_BY_ONE),
         Defect::ReadOneBefore,
         Defect::InstalledLate,
         Defect::SyncLost,
@@ -78,7 +79,8 @@ fn two_judges_agree_on_what_is_wrong() {
     let (mut wrong, mut all) = (0, 0);
     for defect in defects {
         for seed in 0..8 {
-            let faults = if defect == Defect::LeaseNotChecked { defect.faults() } else { Faults::ALL };
+            let faults =
+                if defect == Defect::LeaseNotChecked { defect.faults(protocols::DEFAULT) } else { Faults::ALL };
             let spoilt = Options { defect: Some(defect), faults, ..world(seed) };
             // A world that is too broken to end tells no history.
             let Ok((ours, theirs)) = catch_unwind(AssertUnwindSafe(|| verdicts(spoilt))) else { continue };

@@ -2,11 +2,17 @@
 
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
+use meridian_log::rules as log_rules;
 use meridian_machine::planted::Rule;
+use meridian_replication::rules as replication_rules;
 use meridian_sim::{
-    Defect, Faults, Options, Report, Timebase, Workload, campaign, finds_nothing_at_a_newcomer, is_wrong, protocols,
-    reads_after_a_pause, reads_in_the_next_life, run, shrink,
+    Defect, Faults, Options, Report, Timebase, WOUNDS_COMMITS, Workload, campaign, finds_nothing_at_a_newcomer,
+    is_wrong, protocols, reads_after_a_pause, reads_in_the_next_life, run, shrink,
 };
+use meridian_store::rules as store_rules;
+use meridian_systems::shard::rules as shard_rules;
+use meridian_systems::spanner::rules as spanner_rules;
+use meridian_txn::locking::rules as locking_rules;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -233,7 +239,7 @@ fn without_faults_no_outcome_is_unknown() {
             .count()
     };
     assert_eq!(unknown(None), 0);
-    assert!(unknown(Some(Defect::Rule(Rule::WoundsCommits))) > 0);
+    assert!(unknown(Some(Defect::Rule(WOUNDS_COMMITS))) > 0);
 }
 
 /// Not that it was rolled back: a participant refuses a transaction because an older one needs its locks, and the session
@@ -265,23 +271,23 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
 /// Worlds meet them once in thousands, or not before some hundreds: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and what
 /// the disk's readers notice (`store/tests/faults.rs`, `log/tests/recovery.rs`).
 const RARE: [Rule; 17] = [
-    Rule::CopyWithoutHistory,
-    Rule::HollowChild,
-    Rule::AckBeforeDurable,
-    Rule::StoreChecksum,
-    Rule::EmptiedLogUnnoticed,
-    Rule::HearsayLeads,
-    Rule::SplitSkipped,
-    Rule::LastTsLate,
-    Rule::LastTsInFlight,
-    Rule::WoundNotForwarded,
-    Rule::ChangeNotHeeded,
-    Rule::EndedUnknown,
-    Rule::DecidesInAnyTerm,
-    Rule::CeilingNotAgreed,
-    Rule::PrepareWithoutReadLocks,
-    Rule::LeaseUncheckedAtCommit,
-    Rule::PromiseNotLogged,
+    store_rules::COPY_WITHOUT_HISTORY,
+    shard_rules::HOLLOW_CHILD,
+    replication_rules::ACK_BEFORE_DURABLE,
+    store_rules::STORE_CHECKSUM,
+    log_rules::EMPTIED_LOG_UNNOTICED,
+    shard_rules::HEARSAY_LEADS,
+    replication_rules::SPLIT_SKIPPED,
+    spanner_rules::LAST_TS_LATE,
+    locking_rules::LAST_TS_IN_FLIGHT,
+    spanner_rules::WOUND_NOT_FORWARDED,
+    spanner_rules::CHANGE_NOT_HEEDED,
+    spanner_rules::ENDED_UNKNOWN,
+    spanner_rules::DECIDES_IN_ANY_TERM,
+    shard_rules::CEILING_NOT_AGREED,
+    spanner_rules::PREPARE_WITHOUT_READ_LOCKS,
+    spanner_rules::LEASE_UNCHECKED_AT_COMMIT,
+    replication_rules::PROMISE_NOT_LOGGED,
 ];
 
 /// `cargo xtask defects` tells how many seeds each takes, and who noticed.
@@ -291,12 +297,12 @@ fn every_planted_defect_is_noticed() {
         matches!(defect, Defect::Rule(rule) if RARE.contains(rule))
             || matches!(defect, Defect::LeaseNotChecked | Defect::EarlierLifeHeard) // see below
     };
-    let defects: Vec<Defect> = Defect::all().filter(|defect| !is_rare(defect)).collect();
+    let defects: Vec<Defect> = Defect::of(protocols::DEFAULT).filter(|defect| !is_rare(defect)).collect();
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let look = || {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
             let noticed = |seed: &u64| {
-                let spoilt = || run(defect.world(*seed)).verdict.is_err();
+                let spoilt = || run(defect.world(protocols::DEFAULT, *seed)).verdict.is_err();
                 catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
             };
             let first = (0..300).find(noticed);
@@ -329,7 +335,7 @@ fn who_has_come_back_hears_no_answer_that_was_asked_for_before() {
 #[test]
 fn a_snapshot_goes_on_where_its_member_was_replaced() {
     assert!(!finds_nothing_at_a_newcomer(None));
-    assert!(finds_nothing_at_a_newcomer(Some(Rule::ReadsNewcomer)), "it is noticed");
+    assert!(finds_nothing_at_a_newcomer(Some(store_rules::READS_NEWCOMER)), "it is noticed");
 }
 
 #[test]

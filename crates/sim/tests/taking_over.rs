@@ -2,6 +2,7 @@
 
 use meridian_machine::planted::Rule;
 use meridian_sim::{Defect, Options, Report, Workload, campaign, protocols, run};
+use meridian_systems::tapir::rules;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,13 +67,13 @@ fn every_history_is_what_was_promised_while_replicas_move() {
 }
 
 /// Worlds meet it too seldom: a script holds it (`systems/tapir/lifecycle.rs`).
-const RARE: [Rule; 1] = [Rule::LetGoForgotten];
+const RARE: [Rule; 1] = [rules::LET_GO_FORGOTTEN];
 
 #[test]
 fn broken_rules_of_taking_over_are_noticed() {
     let most = from_environment("DEFECT_SEEDS", 120);
     let mut missed = Vec::new();
-    for rule in Rule::OF_TAKING_OVER.into_iter().filter(|rule| !RARE.contains(rule)) {
+    for rule in rules::OF_TAKING_OVER.into_iter().filter(|rule| !RARE.contains(rule)) {
         let noticed = |seed: &u64| {
             let spoilt = || run(Options { defect: Some(Defect::Rule(rule)), ..world(*seed) }).verdict.is_err();
             catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)

@@ -2,9 +2,11 @@
 
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
+use meridian_replication::rules as replication_rules;
 use meridian_sim::{
     Defect, Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
 };
+use meridian_txn::tapir::rules as tapir_rules;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -145,7 +147,7 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     let report = run(world);
     assert_eq!(report.verdict, Ok(()));
     assert!(report.reached.contains_key("a transaction waits for its turn"));
-    let without = run(Options { defect: Some(Defect::Rule(Rule::TurnsNotTaken)), ..world });
+    let without = run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
     assert!(without.verdict.as_ref().is_err_and(|why| why.contains("did not get on")), "{:?}", without.verdict);
 }
 
@@ -165,32 +167,32 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
 
 /// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
 const RARE: [Rule; 12] = [
-    Rule::FencedPrepares,
-    Rule::AttemptsMixed,
-    Rule::RepliesBeforeDurable,
-    Rule::FastQuorumTooSmall,
-    Rule::DecidesFromOne,
-    Rule::ForgetsWhatOneLacks,
-    Rule::OlderViewsMerged,
-    Rule::NamesForgotten,
-    Rule::LateSaidRefused,
-    Rule::ViewNotKept,
+    tapir_rules::FENCED_PREPARES,
+    tapir_rules::ATTEMPTS_MIXED,
+    replication_rules::REPLIES_BEFORE_DURABLE,
+    replication_rules::FAST_QUORUM_TOO_SMALL,
+    replication_rules::DECIDES_FROM_ONE,
+    replication_rules::FORGETS_WHAT_ONE_LACKS,
+    replication_rules::OLDER_VIEWS_MERGED,
+    tapir_rules::NAMES_FORGOTTEN,
+    tapir_rules::LATE_SAID_REFUSED,
+    replication_rules::VIEW_NOT_KEPT,
     // Only worlds whose replicas move could meet them.
-    Rule::FormerNotAsked,
-    Rule::EpochUnchecked,
+    replication_rules::FORMER_NOT_ASKED,
+    replication_rules::EPOCH_UNCHECKED,
 ];
 
-/// `cargo xtask defects --tapir` tells how many seeds each takes, and who noticed.
+/// `cargo xtask defects --protocol tapir` tells how many seeds each takes, and who noticed.
 #[test]
 fn planted_defects_are_noticed() {
     let most = from_environment("DEFECT_SEEDS", 120);
     let is_rare = |defect: &Defect| matches!(defect, Defect::Rule(rule) if RARE.contains(rule));
-    let defects: Vec<Defect> = Defect::of_tapir().filter(|defect| !is_rare(defect)).collect();
+    let defects: Vec<Defect> = Defect::of(STRICT).filter(|defect| !is_rare(defect)).collect();
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let look = || {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
             let noticed = |seed: &u64| {
-                let spoilt = || run(defect.world_of_tapir(*seed)).verdict.is_err();
+                let spoilt = || run(defect.world(STRICT, *seed)).verdict.is_err();
                 catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
             };
             let first = (0..most).find(noticed);

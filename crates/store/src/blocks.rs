@@ -19,8 +19,9 @@
 //!    needed by nobody. This rests on a sector of 512 bytes being written whole or not at all.
 //! 3. The engine's header is overwritten in place. It is shorter than a sector, and its checksum lies in the same sector.
 
+use crate::rules;
 use meridian_log::File;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -173,7 +174,7 @@ impl Blocks {
             })?;
             for (place, (block, expected)) in part.chunks_exact(BLOCK).zip(expected).enumerate() {
                 let checks =
-                    broken(Rule::StoreChecksum) || sum(group * GROUP + first + place as u64, block) == expected;
+                    broken(rules::STORE_CHECKSUM) || sum(group * GROUP + first + place as u64, block) == expected;
                 if !checks {
                     return Err(self.damaged(at + (place * BLOCK) as u64, "the block"));
                 }

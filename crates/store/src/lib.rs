@@ -10,6 +10,7 @@ mod blocks;
 pub mod courier;
 mod memory;
 mod redb_store;
+pub mod rules;
 mod space;
 mod version_key;
 mod view;

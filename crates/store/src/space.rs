@@ -15,8 +15,9 @@
 //! 7. A space that is closed serves nothing and writes nothing, whichever thread still holds it: what stands in its place is another's.
 //! 8. Of a shard that this node is no member of any more it keeps since when, so that it does not come back with nothing as the one that it was.
 
+use crate::rules;
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_mvcc::{
     Batch, Chunk, Collector, Cursor, HORIZON, Key, KeyRange, Recent, Retained, Snapshot, SpaceId, Store, StoreError,
     StoredVersion, Value, Version, Write, horizon, local,
@@ -364,7 +365,7 @@ impl Space {
     /// Whether the member has begun with nothing, and has not come to its invitation yet. It has none of the snapshot that a session was reading at
     /// the member before it.
     pub fn is_behind(&self) -> bool {
-        self.awaits.load(Ordering::Acquire) > 0 && !broken(Rule::ReadsNewcomer)
+        self.awaits.load(Ordering::Acquire) > 0 && !broken(rules::READS_NEWCOMER)
     }
 
     /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled, with those of the rows that are its own.
@@ -631,7 +632,7 @@ impl Space {
         }
         // Nothing above it is removed yet, or will be from this view: collection takes the same turn.
         let horizon = extent.horizon.max(self.recent.horizon());
-        let horizon = if broken(Rule::CopyWithoutHistory) { extent.at } else { horizon };
+        let horizon = if broken(rules::COPY_WITHOUT_HISTORY) { extent.at } else { horizon };
         let extent = Extent { horizon, ..extent };
         let (id, view) = (self.versions(), self.store.snapshot()?);
         // As of the entry: a split may be known here and not be settled.
@@ -890,7 +891,7 @@ mod tests {
     #[test]
     fn that_a_copy_has_no_history_is_noticed() {
         let planted = std::thread::spawn(|| {
-            plant(Some(Rule::CopyWithoutHistory), true);
+            plant(Some(rules::COPY_WITHOUT_HISTORY), true);
             a_copy_reaches_back_as_far_as_its_source_and_no_further();
         });
         assert!(planted.join().is_err());

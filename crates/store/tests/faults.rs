@@ -2,9 +2,10 @@
 
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, Faults, MemoryDisk};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_mvcc::{Batch, Key, KeyRange, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_store::RedbStore;
+use meridian_store::rules;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
@@ -209,7 +210,7 @@ fn without_checksums_a_flipped_bit_is_read_as_it_stands() {
     };
     assert!(!wrong(), "it is refused");
     let planted = std::thread::spawn(move || {
-        plant(Some(Rule::StoreChecksum), true);
+        plant(Some(rules::STORE_CHECKSUM), true);
         wrong()
     });
     assert!(planted.join().unwrap(), "it is noticed");

@@ -14,6 +14,7 @@ use meridian_replication::inconsistent::{
 };
 use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
+use meridian_txn::tapir::rules;
 use meridian_txn::tapir::{Answer, Fact, Footprint, Guarantee, Proposal, Question, Seen, Standing, Vote};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeMap;
@@ -404,7 +405,7 @@ fn larger_worlds() {
 
 #[test]
 fn a_planted_defect_is_found() {
-    let broken = Some(Rule::ResolvedInItsView);
+    let broken = Some(rules::RESOLVED_IN_ITS_VIEW);
     assert_eq!(
         explored(Small { changes: 0, ops: &[0, 2], broken, ..RECOVERY }),
         Err("whoever finds out how a transaction ended finds the same".into())

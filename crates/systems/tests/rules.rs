@@ -7,7 +7,10 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
+use meridian_systems::shard::rules as shard_rules;
+use meridian_systems::spanner::rules as spanner_rules;
 use meridian_systems::spanner::{Effect, Kept, Message, Replica, Serve, Timer};
+use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
 use std::collections::BTreeMap;
@@ -410,8 +413,8 @@ fn who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended() {
 #[test]
 fn rules_whose_breach_is_rarely_seen_are_held_by_scripts() {
     let scripts: [(Rule, fn()); 2] = [
-        (Rule::CeilingNotAgreed, a_promise_outlives_the_log_in_which_it_stood),
-        (Rule::LeaseUncheckedAtCommit, who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended),
+        (shard_rules::CEILING_NOT_AGREED, a_promise_outlives_the_log_in_which_it_stood),
+        (spanner_rules::LEASE_UNCHECKED_AT_COMMIT, who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended),
     ];
     for (rule, script) in scripts {
         let broken = std::thread::spawn(move || {
@@ -545,7 +548,7 @@ fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_
 fn that_a_fenced_leader_goes_on_or_a_slot_is_withdrawn_late_is_noticed() {
     let fenced: fn() = alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served;
     let slot: fn() = sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead;
-    for (rule, script) in [(Rule::FencedServes, fenced), (Rule::SlotWithdrawnLate, slot)] {
+    for (rule, script) in [(locking_rules::FENCED_SERVES, fenced), (shard_rules::SLOT_WITHDRAWN_LATE, slot)] {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             script();

@@ -5,8 +5,11 @@ use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::inconsistent::{Config, Members, Message as Said, Op, OpId, State, Timer as Waits, View};
+use meridian_replication::rules as replication_rules;
+use meridian_systems::tapir::rules as tapir_rules;
 use meridian_systems::tapir::{Effect, Forgetting, Message, Page, Replica, Serve, Shard, Timer};
 use meridian_txn::TransactionId;
+use meridian_txn::tapir::rules as txn_rules;
 use meridian_txn::tapir::{Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -638,11 +641,14 @@ fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
 #[test]
 fn rules_whose_breach_is_rarely_seen_are_held_by_schedules() {
     let schedules: [(Rule, fn()); 5] = [
-        (Rule::ClocksUncapped, a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing),
-        (Rule::OlderViewsNotCounted, nobody_writes_below_a_snapshot_that_was_served_in_an_older_view),
-        (Rule::SettlesUnclosed, what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed),
-        (Rule::OldDecisionsCount, what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten),
-        (Rule::ClosedSaysYes, where_it_is_closed_nobody_is_said_yes_to),
+        (txn_rules::CLOCKS_UNCAPPED, a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing),
+        (replication_rules::OLDER_VIEWS_NOT_COUNTED, nobody_writes_below_a_snapshot_that_was_served_in_an_older_view),
+        (tapir_rules::SETTLES_UNCLOSED, what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed),
+        (
+            replication_rules::OLD_DECISIONS_COUNT,
+            what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten,
+        ),
+        (txn_rules::CLOSED_SAYS_YES, where_it_is_closed_nobody_is_said_yes_to),
     ];
     for (rule, schedule) in schedules {
         let broken = std::thread::spawn(move || {

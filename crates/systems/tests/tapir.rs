@@ -6,7 +6,9 @@
 
 mod world;
 
-use meridian_machine::planted::{Rule, plant};
+use meridian_clock::rules::COMMIT_WAIT;
+use meridian_machine::planted::plant;
+use meridian_systems::tapir::rules;
 use world::{Outcomes, World};
 
 fn verdict(seed: u64) -> Result<Outcomes, String> {
@@ -38,7 +40,7 @@ fn many_worlds() {
 
 #[test]
 fn every_planted_defect_is_noticed() {
-    for rule in Rule::OF_PROPOSALS.into_iter().chain([Rule::CommitWait]) {
+    for rule in rules::OF_PROPOSALS.into_iter().chain([COMMIT_WAIT]) {
         let look = move || {
             plant(Some(rule), true);
             (0..1_000).find(|seed| verdict(*seed).is_err())

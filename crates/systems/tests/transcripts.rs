@@ -13,13 +13,15 @@ mod words;
 use desk::{Desk, Key as Waits, Shared, Wish, bounds, node, replica_of, shard_of};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
+use meridian_clock::rules as clock_rules;
 use meridian_clock::{Interval, Reading, Timestamp};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, Value};
 use meridian_replication::inconsistent::{Config, Members};
 use meridian_systems::Protocol;
 use meridian_systems::tapir::{self, Effect, Kept, Message, Replica, Shard, Timer};
+use meridian_txn::tapir::rules as tapir_rules;
 use meridian_txn::tapir::{Gateway, Guarantee, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, TransactionId};
 use parking_lot::Mutex;
@@ -466,11 +468,11 @@ fn what_is_planted_is_noticed() {
         return; // Or what is broken would be written down.
     }
     let rules = [
-        Rule::CommitWait,
-        Rule::PhantomsPass,
-        Rule::CommittedReadsFree,
-        Rule::ReadsFromTheFuture,
-        Rule::ResolvedInItsView,
+        clock_rules::COMMIT_WAIT,
+        tapir_rules::PHANTOMS_PASS,
+        tapir_rules::COMMITTED_READS_FREE,
+        tapir_rules::READS_FROM_THE_FUTURE,
+        tapir_rules::RESOLVED_IN_ITS_VIEW,
     ];
     for rule in rules {
         let broken = std::thread::spawn(move || {

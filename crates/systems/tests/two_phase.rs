@@ -1,13 +1,15 @@
 //! Two-phase commit between two groups of one member each, message by message: what is said can be looked at, lost, and said late.
 
 use meridian_clock::{Interval, Reading, Timestamp};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_machine::{
     Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_systems::spanner::rules as spanner_rules;
 use meridian_systems::spanner::{Effect, Kept, Message, Replica, Timer};
+use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, Between, Blind, Footing, Reply, Request, Seat, TransactionId, Vote};
 use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
@@ -298,7 +300,7 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
 #[test]
 fn a_prepare_record_without_the_locks_of_what_was_read_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(Rule::PrepareWithoutReadLocks), true);
+        plant(Some(spanner_rules::PREPARE_WITHOUT_READ_LOCKS), true);
         a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too();
     });
     assert!(broken.join().is_err());
@@ -358,7 +360,7 @@ fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding()
 #[test]
 fn that_a_prepared_transaction_is_not_wounded_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(Rule::WoundNotForwarded), true);
+        plant(Some(spanner_rules::WOUND_NOT_FORWARDED), true);
         an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding();
     });
     assert!(broken.join().is_err());
@@ -474,7 +476,11 @@ fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
     let aborted: fn() = only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted;
     let ended: fn() = only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended;
     let renewed: fn() = a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits;
-    let scripts = [(Rule::DecidesInAnyTerm, aborted), (Rule::EndedUnknown, ended), (Rule::ReadVoteNotRenewed, renewed)];
+    let scripts = [
+        (spanner_rules::DECIDES_IN_ANY_TERM, aborted),
+        (spanner_rules::ENDED_UNKNOWN, ended),
+        (spanner_rules::READ_VOTE_NOT_RENEWED, renewed),
+    ];
     for (rule, script) in scripts {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
@@ -607,9 +613,11 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
 fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     let script: fn() = the_newest_commit_of_a_key_is_found_whatever_happens_to_others;
     let in_flight: fn() = a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above;
-    for (rule, script) in
-        [(Rule::LastTsPrepared, script), (Rule::LastTsLate, script), (Rule::LastTsInFlight, in_flight)]
-    {
+    for (rule, script) in [
+        (spanner_rules::LAST_TS_PREPARED, script),
+        (spanner_rules::LAST_TS_LATE, script),
+        (locking_rules::LAST_TS_IN_FLIGHT, in_flight),
+    ] {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             script();
@@ -802,7 +810,7 @@ fn that_nobody_heeds_a_schema_change_is_noticed() {
         who_votes_while_a_schema_change_is_registered_stays_below_it,
     ] {
         let broken = std::thread::spawn(move || {
-            plant(Some(Rule::ChangeNotHeeded), true);
+            plant(Some(spanner_rules::CHANGE_NOT_HEEDED), true);
             test();
         });
         assert!(broken.join().is_err());
@@ -889,7 +897,7 @@ fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin(
 #[test]
 fn that_one_begins_as_often_as_it_is_heard_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(Rule::BlindTwice), true);
+        plant(Some(spanner_rules::BLIND_TWICE), true);
         who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin();
     });
     assert!(broken.join().is_err());

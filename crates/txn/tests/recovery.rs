@@ -1,8 +1,9 @@
 //! TAPIR's coordinator and its recovery, schedule by schedule: each shard is one replica here, and what is asked of it can be held up.
 
 use futures::channel::oneshot;
+use meridian_clock::rules;
 use meridian_clock::{Interval, Reading, Timestamp};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
@@ -252,7 +253,7 @@ fn real_time_is_kept_by_the_wait_for_the_final_timestamp() {
 #[test]
 fn who_does_not_wait_is_serializable_and_out_of_real_time() {
     for guarantee in [Guarantee::Serializable, Guarantee::StrictlySerializable] {
-        plant((guarantee == Guarantee::StrictlySerializable).then_some(Rule::CommitWait), true);
+        plant((guarantee == Guarantee::StrictlySerializable).then_some(rules::COMMIT_WAIT), true);
         let (outcome, at) = inversion(guarantee);
         plant(None, false);
         let Some(Outcome::Committed { at: between }) = outcome else { panic!("{outcome:?}") };

@@ -2,9 +2,10 @@
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::ShardId;
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
+use meridian_txn::tapir::rules;
 use meridian_txn::tapir::{End, Footprint, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide};
 use std::sync::Arc;
 
@@ -95,7 +96,7 @@ fn who_has_ended_is_not_prepared() {
 #[test]
 fn that_who_has_ended_is_prepared_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(Rule::EndedPrepares), true);
+        plant(Some(rules::ENDED_PREPARES), true);
         who_has_ended_is_not_prepared();
     });
     assert!(broken.join().is_err());

@@ -1,7 +1,7 @@
 //! `cargo xtask defects`: how many seeds each planted defect takes to be noticed, and who notices.
 
 use clap::Args;
-use meridian_sim::{Defect, run};
+use meridian_sim::{Defect, SimulatedProtocol, protocols, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,9 +16,9 @@ pub struct Options {
     /// Begin with this one.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// In worlds where nobody leads, those that are to be noticed there.
-    #[arg(long)]
-    tapir: bool,
+    /// In worlds of this protocol.
+    #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = protocol)]
+    protocol: &'static SimulatedProtocol,
     /// Only these, by the beginning of their names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -31,9 +31,13 @@ enum Noticed {
     ByAssertion,
 }
 
-fn look(defect: Defect, seed: u64, tapir: bool) -> Noticed {
-    let world = if tapir { defect.world_of_tapir(seed) } else { defect.world(seed) };
-    match catch_unwind(AssertUnwindSafe(|| run(world).verdict)) {
+fn protocol(name: &str) -> Result<&'static SimulatedProtocol, String> {
+    let known = || protocols::ALL.map(|simulated| simulated.row.name).join(", ");
+    protocols::named(name).ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
+}
+
+fn look(defect: Defect, seed: u64, protocol: &'static SimulatedProtocol) -> Noticed {
+    match catch_unwind(AssertUnwindSafe(|| run(defect.world(protocol, seed)).verdict)) {
         Ok(Ok(())) => Noticed::Not,
         Ok(Err(why)) => Noticed::ByJudge(why),
         Err(_) => Noticed::ByAssertion,
@@ -46,8 +50,7 @@ pub fn run_all(options: &Options) -> Result<(), String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{:<22} {:>10} {:>9} {:>7}  first verdict", "planted defect", "seeds", "asserted", "time");
     let mut missed = Vec::new();
-    let all: Vec<Defect> = if options.tapir { Defect::of_tapir().collect() } else { Defect::all().collect() };
-    for defect in all {
+    for defect in Defect::of(options.protocol) {
         let name = defect.name();
         let wanted = |only: &String| name.to_lowercase().starts_with(&only.to_lowercase());
         if !options.only.is_empty() && !options.only.iter().any(wanted) {
@@ -65,7 +68,7 @@ pub fn run_all(options: &Options) -> Result<(), String> {
                         if seed >= options.from + options.seeds {
                             return;
                         }
-                        match look(defect, seed, options.tapir) {
+                        match look(defect, seed, options.protocol) {
                             Noticed::Not => {}
                             Noticed::ByAssertion => drop(asserted.fetch_add(1, Ordering::Relaxed)),
                             Noticed::ByJudge(why) => {

@@ -1,7 +1,8 @@
 //! How the leader's log becomes everybody's, and when an entry is agreed.
 
 use super::{Entry, Event, Group, Index, Message, Progress, Role};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes};
 
 impl Group {
@@ -105,7 +106,7 @@ impl Group {
         }
         let end = entries.last().map_or(prev_index, |entry| entry.index);
         for entry in entries {
-            let kept = broken(Rule::ContradictionStays) && self.log.term(entry.index).is_some();
+            let kept = broken(rules::CONTRADICTION_STAYS) && self.log.term(entry.index).is_some();
             if kept || entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term) {
                 continue;
             }
@@ -123,7 +124,7 @@ impl Group {
         let before = self.persisted;
         self.persist_entries(out);
         self.advance_commit(commit.min(self.matched), out);
-        if self.persisted == before || broken(Rule::AckBeforeDurable) {
+        if self.persisted == before || broken(rules::ACK_BEFORE_DURABLE) {
             self.acknowledge(out); // What was written now is acknowledged once it is on disk, and the lease with it.
         }
     }
@@ -136,7 +137,7 @@ impl Group {
         out: &mut Outbox<Group>,
     ) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        let same = |progress: &&mut Progress| progress.since == since || broken(Rule::StaysNotTold);
+        let same = |progress: &&mut Progress| progress.since == since || broken(rules::STAYS_NOT_TOLD);
         let Some(progress) = followers.get_mut(&from).filter(same) else { return };
         progress.granted = progress.granted.max(granted.unwrap_or(0));
         if matched > progress.matched {

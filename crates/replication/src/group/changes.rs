@@ -6,7 +6,8 @@
 use super::{
     ChangeError, Entry, Event, Group, Index, Membership, Message, NotLeader, Payload, Progress, Role, Roster, Term,
 };
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, Outbox, Reading, sometimes, step};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -29,7 +30,7 @@ impl Group {
     /// Whether a node's membership is the stay that it speaks of. One that was removed and added again is another: what it has voted and has on disk was
     /// forgotten with the former.
     pub(super) fn knows(&self, node: NodeId, since: Index) -> bool {
-        self.membership().since(node) == since || broken(Rule::StaysNotTold)
+        self.membership().since(node) == since || broken(rules::STAYS_NOT_TOLD)
     }
 
     /// Whether it keeps the log and no versions. That does not change during a stay, so it is known before anything of the stay is kept.
@@ -40,7 +41,7 @@ impl Group {
     /// Whether this member may stand for election: it votes in this stay (not in a former one of which it reads in the log), or did before something that is
     /// not known to be agreed. It may be the only one that has that (Ongaro §4.2.2).
     pub(super) fn votes(&self) -> bool {
-        let (me, same) = (self.config.me, |since| self.since == since || broken(Rule::StaysNotTold));
+        let (me, same) = (self.config.me, |since| self.since == since || broken(rules::STAYS_NOT_TOLD));
         self.memberships.iter().any(|members| members.is_voter(me) && same(members.since(me)))
     }
 
@@ -94,7 +95,7 @@ impl Group {
             // Who voted before may have granted a lease that still runs: so must have those who vote next.
             let promised = self.lease().is_some_and(|lease| lease.granted_until >= *leased_to);
             let stays = now.voters().contains(&self.config.me);
-            return (stays && (promised || broken(Rule::LeaseLeftBehind))).then_some(next);
+            return (stays && (promised || broken(rules::LEASE_LEFT_BEHIND))).then_some(next);
         }
         let has = |node: NodeId, entry: u64| {
             let told = |progress: &Progress| {
@@ -233,11 +234,11 @@ impl Group {
     /// Whether an append is meant for this stay of this node in the group. If it is for a later one, it was removed and added again, and what it keeps
     /// is not what the leader takes it for.
     pub(super) fn stays(&mut self, since: Index, out: &mut Outbox<Group>) -> bool {
-        if self.since < since && !broken(Rule::StaysNotTold) {
+        if self.since < since && !broken(rules::STAYS_NOT_TOLD) {
             self.end(Index(since.0 - 1), out);
             return false;
         }
         // Nothing of a stay is kept before it is on disk which it is.
-        self.joined && self.since == since || broken(Rule::StaysNotTold)
+        self.joined && self.since == since || broken(rules::STAYS_NOT_TOLD)
     }
 }

@@ -1,7 +1,8 @@
 //! Who leads: pre-vote, votes, leases, and giving up.
 
 use super::{Event, Group, Index, Message, Payload, Role, Term, Timer};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Health, NodeId, Outbox, Reading, sometimes, step};
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ impl Group {
     /// Whether a promise to somebody else forbids a vote for this one (Trap A.5-3).
     pub(super) fn promised_to_another(&self, now: Reading, candidate: NodeId) -> bool {
         now.health != Health::Good
-            || !broken(Rule::LeasesOverlap)
+            || !broken(rules::LEASES_OVERLAP)
                 && self.grant.is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
     }
 
@@ -35,7 +36,7 @@ impl Group {
 
     pub(super) fn up_to_date(&self, last_index: Index, last_term: Term) -> bool {
         let (own_index, own_term) = self.log.last();
-        broken(Rule::StaleLogElected) || (last_term, last_index) >= (own_term, own_index)
+        broken(rules::STALE_LOG_ELECTED) || (last_term, last_index) >= (own_term, own_index)
     }
 
     pub(super) fn campaign(&mut self, now: Reading, forced: bool, out: &mut Outbox<Group>) {

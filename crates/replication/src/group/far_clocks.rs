@@ -16,7 +16,8 @@
 //!    was far ahead ends two leases after the clock is right.
 
 use super::{Grant, Group, Message};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Health, Reading, sometimes};
 
 /// How far ahead of a member's own clock a leader may be, beyond what both are unsure of.
@@ -34,7 +35,7 @@ impl Group {
         if far {
             sometimes!("a member does not hear a leader whose clock is far ahead");
         }
-        far && !broken(Rule::FarClocksHeard)
+        far && !broken(rules::FAR_CLOCKS_HEARD)
     }
 
     /// Shortens a promise that a clock far ahead has given. The holder's lease ends before it: it began when the holder

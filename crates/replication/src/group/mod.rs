@@ -41,11 +41,12 @@ mod messages;
 mod promises;
 mod quiescence;
 
+use crate::rules;
 use compaction::Pin;
 use entries::Entries;
 use membership::Memberships;
 pub use membership::{ChangeError, Membership, Roster};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Stay, Term};
 use rand::SeedableRng;
@@ -150,7 +151,7 @@ impl Restored {
     /// at or above the first that differs was ever agreed on. A term of 0 is not known.
     fn contradicts(&self, last: Index, found: Option<Term>) -> bool {
         let differs = |found: Term| found != self.applied_term && found != Term(0) && self.applied_term != Term(0);
-        last < self.applied || found.is_some_and(differs) && !broken(Rule::LogContradictsStore)
+        last < self.applied || found.is_some_and(differs) && !broken(rules::LOG_CONTRADICTS_STORE)
     }
 
     fn replayed(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
@@ -189,7 +190,7 @@ impl Restored {
     /// The entry behind which the log begins, if the store does not reach up to there: it has lost what the log was allowed to forget.
     pub fn gap(&self) -> Option<Index> {
         let base = self.log().0.0;
-        (base > self.applied && !broken(Rule::GapUnnoticed)).then_some(base)
+        (base > self.applied && !broken(rules::GAP_UNNOTICED)).then_some(base)
     }
 }
 
@@ -679,7 +680,7 @@ impl Machine for Group {
         }
         self.shorten_promise(now);
         if let Message::Removed { index, landmarks } = &message {
-            let landmarks = if broken(Rule::SplitSkipped) { &[] } else { &landmarks[..] };
+            let landmarks = if broken(rules::SPLIT_SKIPPED) { &[] } else { &landmarks[..] };
             return self.on_removed(*index, landmarks, out);
         }
         if matches!(message, Message::Confirm) {

@@ -1,7 +1,8 @@
 //! What a member writes before it says so: its vote, its entries, and the lease that it promised.
 
 use super::{Grant, Group, Index, Message, Record, Role, Waiting};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, Outbox, Reading};
 
 /// Nobody may count on a longer lease: it is so long that a group whose leader died is without one.
@@ -41,7 +42,7 @@ impl Group {
         let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
         if !covers(&self.written_grant) {
             self.written_grant = Some(Grant { to, until: until.saturating_add(lease_ns), lease_ns });
-            if broken(Rule::PromiseNotLogged) {
+            if broken(rules::PROMISE_NOT_LOGGED) {
                 self.durable_grant = self.written_grant;
             } else {
                 self.persist_standing(None, out);
@@ -57,7 +58,7 @@ impl Group {
             grant.to == leader && self.durable_grant.is_some_and(|disk| disk.to == leader && disk.until >= grant.until)
         });
         let granted = if covered { self.ungranted.take() } else { None };
-        let durable = if broken(Rule::AckBeforeDurable) { self.matched } else { self.durable };
+        let durable = if broken(rules::ACK_BEFORE_DURABLE) { self.matched } else { self.durable };
         let matched = self.matched.min(durable);
         let (term, since) = (self.term, self.since);
         out.send(self.address(leader), Message::Appended { term, matched, granted, since });

@@ -1,7 +1,8 @@
 //! An operation as its client sees it: who has answered what, and whether that is enough.
 
 use super::{State, Unordered, View};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, sometimes};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ impl<R: Clone + Ord> Invocation<R> {
 
     /// A replica has answered. What it said in an earlier view does not count any more.
     pub fn on_reply(&mut self, from: NodeId, view: View, state: State<R>) {
-        if view.epoch != self.epoch && !broken(Rule::EpochUnchecked) {
+        if view.epoch != self.epoch && !broken(rules::EPOCH_UNCHECKED) {
             sometimes!("a replica answers in another epoch than it was asked in");
             return;
         }
@@ -85,7 +86,7 @@ impl<R: Clone + Ord> Invocation<R> {
         let known = self.in_newest().find(|state| state.is_final()).and_then(State::result);
         let answers: Vec<&R> = self.in_newest().filter_map(State::result).collect();
         match known {
-            Some(known) if broken(Rule::DecidesFromOne) => Some(vec![known]),
+            Some(known) if broken(rules::DECIDES_FROM_ONE) => Some(vec![known]),
             _ if answers.len() < self.enough.quorum() => None,
             Some(known) => Some(vec![known]),
             None => Some(answers),

@@ -3,7 +3,8 @@
 use super::parts::Arriving;
 use super::views::Gathered;
 use super::{Application, Entry, Kept, Ledger, Members, Message, Op, OpId, RecordOf, State, View};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -331,7 +332,7 @@ impl<A: Application> Replica<A> {
     }
 
     fn answer(&mut self, to: Address, message: MessageOf<A>, out: &mut Outbox<Self>) {
-        if broken(Rule::RepliesBeforeDurable) {
+        if broken(rules::REPLIES_BEFORE_DURABLE) {
             return out.send(to, message);
         }
         self.then(Then::Answer(to, self.view, message), out);
@@ -386,7 +387,7 @@ impl<A: Application> Replica<A> {
         }
         match &entry.state {
             // This view began without what enough had answered in that one: it was decided since, and is forgotten.
-            State::Tentative(_) if result.is_some() && decided < view && !broken(Rule::OldDecisionsCount) => {
+            State::Tentative(_) if result.is_some() && decided < view && !broken(rules::OLD_DECISIONS_COUNT) => {
                 sometimes!("a result is told that was decided in an earlier view");
                 let state = entry.state.clone();
                 self.answer(from, Message::Reply { id, view, state }, out);

@@ -6,7 +6,8 @@
 use super::parts::{Arrived, Arriving};
 use super::replica::Then;
 use super::{Application, ChangesOf, Entry, Kept, Members, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
-use meridian_machine::planted::{Rule, broken};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +68,7 @@ impl<A: Application> Replica<A> {
         self.arriving.clear();
         self.beginning = None;
         self.untold.clear();
-        if !broken(Rule::ViewNotKept) {
+        if !broken(rules::VIEW_NOT_KEPT) {
             self.keep(Kept::Left { view }, out);
         }
         self.wait_for_view(now, out);
@@ -243,7 +244,7 @@ impl<A: Application> Replica<A> {
     /// Whether nothing that succeeded is missing, and so many wait for the view that none before it gets on.
     fn has_heard_enough(&self) -> bool {
         let are_enough = |of| Members::are_enough(of, self.gathered.keys().copied());
-        are_enough(&self.config.members.replicas) && (are_enough(self.voices()) || broken(Rule::FormerNotAsked))
+        are_enough(&self.config.members.replicas) && (are_enough(self.voices()) || broken(rules::FORMER_NOT_ASKED))
     }
 
     /// What somebody has heard of since its last view.
@@ -259,19 +260,19 @@ impl<A: Application> Replica<A> {
         }
         let voices = self.voices().clone();
         let newest = self.gathered.values().map(|left| left.last).max().expect("there are enough");
-        if newest > self.began && !broken(Rule::BaseUnchecked) {
+        if newest > self.began && !broken(rules::BASE_UNCHECKED) {
             return; // It has asked for that.
         }
         step!("view's leader: merges");
         let (view, gathered) = (self.view, std::mem::take(&mut self.gathered));
         let stored = gathered.values().map(|left| left.stored).min().expect("there are enough");
         let counts = |(node, left): &(&NodeId, &Left<A>)| {
-            voices.contains(node) && (left.last == newest || broken(Rule::OlderViewsMerged))
+            voices.contains(node) && (left.last == newest || broken(rules::OLDER_VIEWS_MERGED))
         };
         let (of_newest, others): (Vec<_>, Vec<_>) = gathered.iter().partition(counts);
         let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|(node, left)| self.said(*node, left)).collect();
         let all = gathered.keys().filter(|node| voices.contains(node)).count();
-        let counted = if broken(Rule::OlderViewsNotCounted) { records.len() } else { all };
+        let counted = if broken(rules::OLDER_VIEWS_NOT_COUNTED) { records.len() } else { all };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
         // What was told is so in whichever view.
         let others = others.into_iter().flat_map(|(node, left)| self.said(*node, left));
@@ -282,7 +283,7 @@ impl<A: Application> Replica<A> {
             }
         }
         // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
-        let everybody = records.len() == voices.len() || broken(Rule::ForgetsWhatOneLacks);
+        let everybody = records.len() == voices.len() || broken(rules::FORGETS_WHAT_ONE_LACKS);
         // Those who take over have spent no view yet.
         let enough = newest.epoch == view.epoch && records.len() > voices.len() / 2;
         let begins = |(id, entry): (OpId, _)| (id, Some(Entry { merged: Some(view), ..entry }));
@@ -300,7 +301,7 @@ impl<A: Application> Replica<A> {
         });
         self.ledger.change(decided.collect());
         if enough {
-            let stored = if broken(Rule::ForgetsBeforeStored) { newest } else { stored.min(newest) };
+            let stored = if broken(rules::FORGETS_BEFORE_STORED) { newest } else { stored.min(newest) };
             let stored = if everybody { stored } else { View::default() };
             let forgotten = self.application.forget(self.ledger.began(), newest, stored);
             self.ledger.change(forgotten);
@@ -329,7 +330,7 @@ impl<A: Application> Replica<A> {
         } else if view > self.began && view >= self.view {
             let upon = part.upon;
             // Without what it is other than, it is of no use.
-            if upon.is_some_and(|upon| upon != self.began) && !broken(Rule::BaseUnchecked) {
+            if upon.is_some_and(|upon| upon != self.began) && !broken(rules::BASE_UNCHECKED) {
                 let next = self.next_of_whole(view);
                 return out.send(from, Message::More { view, upon: None, from: next });
             }

@@ -3,15 +3,16 @@
 use meridian_machine::Reading;
 use meridian_machine::planted::Rule;
 use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId, RecordOf, View};
+use meridian_replication::rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones (`views.rs`), which those meet once in thousands.
 pub const MET_AT_RANDOM: [Rule; 5] = [
-    Rule::RepliesBeforeDurable,
-    Rule::FastQuorumTooSmall,
-    Rule::ForgetsWhatOneLacks,
-    Rule::BaseUnchecked,
-    Rule::FormerNotAsked,
+    rules::REPLIES_BEFORE_DURABLE,
+    rules::FAST_QUORUM_TOO_SMALL,
+    rules::FORGETS_WHAT_ONE_LACKS,
+    rules::BASE_UNCHECKED,
+    rules::FORMER_NOT_ASKED,
 ];
 
 /// Gives one of a few locks to the operation that asks for it; `true` if it was free.

@@ -3,10 +3,11 @@
 use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
 use crate::life::address;
+use crate::spanner::rules;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
 use meridian_placement::Routes;
@@ -161,7 +162,7 @@ impl Desk {
             let mut state = self.state.lock();
             // A commit that is asked for is not asked for again: its outcome may be forgotten by then.
             let holds = state.holding.keys().any(|(of, _)| *of == number);
-            if !holds && !broken(Rule::WoundsCommits) {
+            if !holds && !broken(rules::WOUNDS_COMMITS) {
                 return;
             }
             let of_attempt: Vec<Key> =

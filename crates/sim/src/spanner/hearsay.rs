@@ -5,14 +5,16 @@ use crate::clock::{NodeClock, TrueTime};
 use crate::life::address;
 use meridian_clock::Timestamp;
 use meridian_log::{MachineKey, MemoryDisk};
-use meridian_machine::planted::{Rule, plant};
+use meridian_machine::planted::plant;
 use meridian_machine::{Effect as Do, Incarnation, Machine, NodeId, ShardId};
 use meridian_mvcc::{Cursor, Key, KeyRange, Store, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::{self, Entry, Index, Membership, Record, Roster, Stay, Term};
+use meridian_replication::rules as replication_rules;
 use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, Space, Split};
 use meridian_systems::envelope;
+use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{Command, rows_of_birth};
 use meridian_systems::spanner::{Agreed, Birth, Effect, KIND, Message};
 use meridian_txn::locking::TransactionId;
@@ -348,7 +350,7 @@ fn a_store_that_is_gone_is_noticed_without_the_parent() {
 fn a_witness_of_the_parent_has_nothing_of_the_child() {
     assert_eq!(begins_beside_a_witness(), 0, "it is sent a copy");
     let planted = std::thread::spawn(|| {
-        plant(Some(Rule::HollowChild), true);
+        plant(Some(shard_rules::HOLLOW_CHILD), true);
         begins_beside_a_witness()
     });
     assert_eq!(planted.join().unwrap(), 1, "it is noticed");
@@ -358,7 +360,7 @@ fn a_witness_of_the_parent_has_nothing_of_the_child() {
 fn who_acknowledged_a_split_has_its_rows_also_when_it_is_removed_from_the_parent() {
     assert!(keeps_the_rows());
     let planted = std::thread::spawn(|| {
-        plant(Some(Rule::SplitSkipped), true);
+        plant(Some(replication_rules::SPLIT_SKIPPED), true);
         keeps_the_rows()
     });
     assert!(!planted.join().unwrap(), "it is noticed");
@@ -368,7 +370,7 @@ fn who_acknowledged_a_split_has_its_rows_also_when_it_is_removed_from_the_parent
 fn who_acknowledged_a_split_has_its_rows_also_when_a_copy_is_faster() {
     assert!(has_the_rows(), "the other one who acknowledged it may be gone for ever");
     let planted = std::thread::spawn(|| {
-        plant(Some(Rule::SplitSkipped), true);
+        plant(Some(replication_rules::SPLIT_SKIPPED), true);
         has_the_rows()
     });
     assert!(!planted.join().unwrap(), "it is noticed");
@@ -378,7 +380,7 @@ fn who_acknowledged_a_split_has_its_rows_also_when_a_copy_is_faster() {
 fn who_has_only_heard_of_a_birth_leads_nobody() {
     assert!(!leads(), "what the third has would be lost");
     let planted = std::thread::spawn(|| {
-        plant(Some(Rule::HearsayLeads), true);
+        plant(Some(shard_rules::HEARSAY_LEADS), true);
         leads()
     });
     assert!(planted.join().unwrap(), "it is noticed");

@@ -5,6 +5,7 @@ pub mod desk;
 mod hearsay;
 pub mod life;
 mod protocol;
+pub mod rules;
 
 pub use protocol::{SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life};
 

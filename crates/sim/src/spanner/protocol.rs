@@ -1,6 +1,6 @@
 //! How worlds run the protocol, and what their campaigns should meet of it.
 
-use super::Spanner;
+use super::{Spanner, rules};
 use crate::Defect;
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
@@ -13,6 +13,22 @@ pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     run: |options| World::<Spanner>::new(options).run(),
     stage: |options, scene, costs| World::<Spanner>::new(options).stage(scene, costs),
     should_meet: SHOULD_MEET,
+    seams: &[
+        Defect::InstalledLate,
+        Defect::SyncLost,
+        Defect::ClockLies,
+        Defect::ReadOneBefore,
+        Defect::LeaseNotChecked,
+        Defect::VoteForgotten,
+        Defect::EntriesForgotten,
+        Defect::HalfInstalled,
+        Defect::CopyClaimsMore,
+        Defect::EarlierLifeHeard,
+        Defect::ForgottenTooEarly,
+    ],
+    rules: || rules::NOTICED.into(),
+    faults: rules::faults,
+    needs_sql: rules::needs_sql,
     delays: World::<Spanner>::delays,
 };
 

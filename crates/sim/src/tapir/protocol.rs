@@ -3,6 +3,9 @@
 use super::Tapir;
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
+use crate::{Defect, Faults};
+use meridian_clock as clock;
+use meridian_replication as replication;
 use meridian_systems::tapir;
 
 /// The row of TAPIR whose transactions are strictly serializable.
@@ -16,6 +19,20 @@ const ROW: SimulatedProtocol = SimulatedProtocol {
     run: |options| World::<Tapir>::new(options).run(),
     stage: |options, scene, costs| World::<Tapir>::new(options).stage(scene, costs),
     should_meet: SHOULD_MEET,
+    seams: &[
+        Defect::InstalledLate,
+        Defect::SyncLost,
+        Defect::ClockLies,
+        Defect::ReadOneBefore,
+        Defect::EntriesForgotten,
+        Defect::HalfInstalled,
+    ],
+    rules: || {
+        let of_protocol = tapir::rules::OF_PROPOSALS.into_iter().chain(replication::rules::OF_RECORDS);
+        of_protocol.chain([clock::rules::COMMIT_WAIT]).collect()
+    },
+    faults: |_| Faults::ALL,
+    needs_sql: |_| false,
     delays: World::<Tapir>::delays,
 };
 

@@ -10,10 +10,12 @@
 //! one does not either, it lies below a ceiling that is in the log already; one ceiling does for all snapshots of a while.
 
 use super::{Command, Participant, Shard, ShardCommand};
+use crate::shard::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Health, sometimes, step};
 use meridian_replication::group::Index;
+use meridian_txn::locking::rules as locking_rules;
 
 /// A lease that does not reach far enough is looked at again after this.
 pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
@@ -50,7 +52,7 @@ impl<P: Participant> Shard<P> {
     /// The end of this leader's lease, in nanoseconds since the epoch. Returns 0 without a lease, and
     /// while this node does not know the time: the lease of a group with one voter never ends (Trap A.5-14).
     pub(crate) fn leased_until(&self, now: Reading) -> u64 {
-        let fenced = now.health != Health::Good && !broken(Rule::FencedServes);
+        let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)
     }
 
@@ -70,7 +72,7 @@ impl<P: Participant> Shard<P> {
         if self.is_witness() {
             return Timestamp::ZERO;
         }
-        let installed = if broken(Rule::ClosedBeforeInstalled) { Timestamp::MAX } else { self.agreed };
+        let installed = if broken(rules::CLOSED_BEFORE_INSTALLED) { Timestamp::MAX } else { self.agreed };
         // Trap A.5-5.
         self.shown.min(installed).min(self.participant.in_doubt_from())
     }
@@ -87,7 +89,7 @@ impl<P: Participant> Shard<P> {
         if at.nanos > now.interval.latest || self.participant.newest_proposed().is_some_and(|last| at <= last) {
             return false; // What is under way above it will do as well as a ceiling.
         }
-        if at > self.ceiling && !broken(Rule::CeilingNotAgreed) {
+        if at > self.ceiling && !broken(rules::CEILING_NOT_AGREED) {
             self.want_ceiling(at.nanos);
             return false;
         }

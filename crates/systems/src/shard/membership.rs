@@ -8,8 +8,9 @@
 //! leader goes on with what the log says, whether anybody asks or not.
 
 use super::{Command, Damaged, Kept, Participant, Shard, ShardCommand, ShardResponse};
+use crate::shard::rules;
 use meridian_clock::Reading;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
 use meridian_replication::group::{ChangeError, Config, Index, Membership, Restored, Roster, Stay};
 use meridian_txn::locking::Members;
@@ -71,7 +72,7 @@ impl Origin {
             return Ok(None);
         }
         Ok(match self {
-            Origin::Born(members) if restored.applied == Index(0) && !broken(Rule::HearsayLeads) => {
+            Origin::Born(members) if restored.applied == Index(0) && !broken(rules::HEARSAY_LEADS) => {
                 sometimes!("a member has only heard of its shard's birth");
                 Some(Origin::Invited(Stay { since: Index(0), witness: members.is_witness(me) }))
             }

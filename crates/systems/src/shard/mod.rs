@@ -34,6 +34,7 @@ mod membership;
 mod messages;
 mod participant;
 pub(crate) mod records;
+pub mod rules;
 mod splits;
 mod step;
 

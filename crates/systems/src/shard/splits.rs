@@ -11,11 +11,12 @@
 
 use super::{Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer};
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Key;
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::Entry;
+use meridian_replication::rules;
 use meridian_txn::locking::TransactionId;
 
 /// Attempts that are under way may take so long to end.
@@ -131,7 +132,7 @@ impl<P: Participant> Shard<P> {
     /// A copy is about to take this member's place, and tells of these splits. Those that stand in the log here and are not applied yet are applied first,
     /// with everything before them: the rows of what was split off are here, and whoever acknowledged the entry may be alone with them. True if there were any.
     pub fn learn_births(&mut self, now: Reading, rows: &Rows<P::Rows>, out: &mut Outbox<Shard<P>>) -> bool {
-        if broken(Rule::SplitSkipped) {
+        if broken(rules::SPLIT_SKIPPED) {
             return false;
         }
         let splits: Vec<_> = rows.births.values().map(|birth| (birth.index, birth.term)).collect();

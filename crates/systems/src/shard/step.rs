@@ -4,8 +4,9 @@ use super::ceilings::{CLOSE_EVERY_NS, LEASE_SOON_NS};
 use super::leadership::Workload;
 use super::records::{row_of_ceiling, row_of_members, rows_of_birth};
 use super::{Birth, Command, Effect, Message, MessageOf, Participant, Shard, ShardCommand, Timer, issuer};
+use crate::shard::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Machine, Outbox, Position, always, sometimes, step};
 use meridian_mvcc::{Write, local};
 use meridian_replication::group::{Entry, Event, Group, Record};
@@ -87,7 +88,7 @@ impl<P: Participant> Shard<P> {
         let result = out.lend(|out| step(group, out), |effect| embed(effect, &mut events));
         let gave_up = self.published.leads && !self.group.is_leader();
         let gone = self.published.until > 0 && self.group.lease().is_none();
-        if (gave_up || gone) && !broken(Rule::SlotWithdrawnLate) {
+        if (gave_up || gone) && !broken(rules::SLOT_WITHDRAWN_LATE) {
             // Before another is told that it may lead: its commits must not be missed by a session that begins here afterwards.
             self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
             out.act_at(before, Effect::Readable(self.published));
@@ -103,7 +104,8 @@ impl<P: Participant> Shard<P> {
             Event::Committed { entries } => entries.into_iter().for_each(|entry| self.apply(now, &entry, out)),
             Event::BecameLeader { .. } => {
                 self.workload = Workload::new(now.boot_ns);
-                let floor = if broken(Rule::IssuerBelowLog) { Timestamp::ZERO } else { self.agreed.max(self.ceiling) };
+                let floor =
+                    if broken(rules::ISSUER_BELOW_LOG) { Timestamp::ZERO } else { self.agreed.max(self.ceiling) };
                 self.issuer = issuer(self.me, self.shard, floor);
                 self.group.use_timestamp(self.agreed.nanos);
             }
@@ -156,7 +158,7 @@ impl<P: Participant> Shard<P> {
                 self.bounds = self.bounds.clone().cut(&key).0;
                 self.children.insert(key.clone(), shard);
                 let stays_witness = members.as_ref().is_some_and(|members| members.is_witness(self.me));
-                let hollow = self.is_witness() && !stays_witness && !broken(Rule::HollowChild);
+                let hollow = self.is_witness() && !stays_witness && !broken(rules::HOLLOW_CHILD);
                 let birth = members.map(|members| Birth { members, index: entry.index, term: entry.term });
                 let births = birth.iter().flat_map(|birth| rows_of_birth(self.shard, shard, birth));
                 let rows = births.chain(self.participant.rows_of_child(shard)).collect();
@@ -214,7 +216,7 @@ impl<P: Participant> Shard<P> {
     /// Begins to serve as soon as everything that was agreed under earlier leaders has surely passed.
     fn assume_leadership(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let inherited = self.agreed.max(self.ceiling);
-        let passed = broken(Rule::IssuerBelowLog) || now.interval.after(inherited.nanos);
+        let passed = broken(rules::ISSUER_BELOW_LOG) || now.interval.after(inherited.nanos);
         if self.group.is_leader() && !self.serving && self.participant.may_lead() && passed {
             step!("leader: begins to serve");
             self.serving = true;

@@ -6,17 +6,20 @@ use super::records::Agreed;
 use super::two_phase::Collected;
 use super::{Message, Replica};
 use crate::shard::{LEASE_SOON_NS, Participant};
+use crate::spanner::rules;
+use meridian_clock::rules as clock_rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Health, Outbox, always, sometimes, step};
 use meridian_replication::group::Entry;
 use meridian_txn::Conflict;
+use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, LockTable, Reply, Spent};
 
 impl Replica {
     /// Draws timestamps for commits and prepares that hold their locks.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        if now.health != Health::Good && !broken(Rule::FencedServes) {
+        if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             return; // How far ahead a vote is, and when a change of the schema is due, is not known either.
         }
         for _ in 0..self.participant.ready.len() {
@@ -33,7 +36,7 @@ impl Replica {
                 self.abort_voted(now, pending, &votes, Conflict::Late, out);
                 continue;
             }
-            if let Some(votes) = pending.votes.as_ref().filter(|_| !broken(Rule::CommitBelowPrepare)) {
+            if let Some(votes) = pending.votes.as_ref().filter(|_| !broken(rules::COMMIT_BELOW_PREPARE)) {
                 self.issuer.observe(votes.above());
             }
             let Some(at) = self.draw_one(now) else {
@@ -147,7 +150,7 @@ impl Replica {
         }
         for Pending { from, request, .. } in self.participant.agreeing.take() {
             let id = request.id;
-            let unknown = if broken(Rule::UnknownSaidAborted) {
+            let unknown = if broken(rules::UNKNOWN_SAID_ABORTED) {
                 Reply::Aborted { id, why: why.clone() }
             } else {
                 Reply::Unknown { id }
@@ -165,7 +168,7 @@ impl Replica {
 
     /// Shows commits whose timestamps have surely passed: the commit wait ends (§4.1.2).
     pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let passed = |at: Timestamp| broken(Rule::CommitWait) || now.interval.after(at.nanos);
+        let passed = |at: Timestamp| broken(clock_rules::COMMIT_WAIT) || now.interval.after(at.nanos);
         while let Some(passing) = self.participant.passing.pop_first_if(|passing| passed(passing.at)) {
             let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } = passing;
             self.visible = self.visible.max(at);

@@ -50,6 +50,7 @@ mod commits;
 mod participant;
 mod records;
 mod requests;
+pub mod rules;
 mod schemas;
 mod snapshots;
 mod two_phase;

@@ -9,8 +9,9 @@ use super::snapshots::Snapshot;
 use super::two_phase::{Ballot, Collected, Collecting, Debt, InDoubt, RESOLVE_NS, Reader};
 use super::{Message, Replica};
 use crate::shard::{self, Config, Participant, ShardResponse};
+use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_replication::group::{Entry, Index, Term};
@@ -338,7 +339,7 @@ impl Participant for Locking {
 
     fn in_doubt_from(&self) -> Timestamp {
         let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
-        in_doubt.filter(|_| !broken(Rule::SafeTimePrepared)).unwrap_or(Timestamp::MAX)
+        in_doubt.filter(|_| !broken(rules::SAFE_TIME_PREPARED)).unwrap_or(Timestamp::MAX)
     }
 
     fn reads_alone(&self) -> bool {
@@ -404,7 +405,7 @@ impl Locking {
         {
             sometimes!("an outcome is forgotten for the sake of newer ones");
             self.outcomes.remove(&oldest);
-            if !broken(Rule::ForgetsSilently) {
+            if !broken(rules::FORGETS_SILENTLY) {
                 self.forgotten = self.forgotten.max(term);
             }
         }

@@ -4,10 +4,12 @@ use super::blind::Heard;
 use super::participant::{Live, Pending};
 use super::two_phase::{Asked, Ballot, Decider};
 use super::{Message, Replica};
+use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
+use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
 
@@ -91,7 +93,7 @@ impl Replica {
             Ask::Commit { .. } => {
                 // A repeated request is answered like the first, once that has passed (Trap A.5-11). A commit in
                 // commit wait counts even if its outcome is forgotten already for the sake of newer ones.
-                let remembers = !broken(Rule::OutcomesForgotten);
+                let remembers = !broken(rules::OUTCOMES_FORGOTTEN);
                 if let Some(passing) = self.participant.passing.find_of(transaction, |_| remembers) {
                     sometimes!("a commit is asked for again after it was agreed");
                     passing.asked = Some((from, id));
@@ -174,13 +176,13 @@ impl Replica {
     /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good. One that does not ask so is heard.
     fn hears_blindly(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
         let Some(Blind { term, by }) = request.blind else { return true };
-        if now.health != Health::Good && !broken(Rule::FencedServes) {
+        if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             return false; // By when it may begin is a moment of a clock: it asks again.
         }
         let (who, id, this) = (request.transaction, request.id, self.group.term().0);
         let begun = self.participant.live.contains_key(&who);
         let doomed = self.participant.live.get(&who).is_some_and(|live| live.doomed.is_some());
-        if broken(Rule::BlindTwice) {
+        if broken(rules::BLIND_TWICE) {
             return true;
         }
         let heard = match () {
@@ -251,7 +253,7 @@ impl Replica {
             }
             (_, Some(live)) => {
                 live.newest = newest;
-                live.doomed.clone().filter(|_| !broken(Rule::WoundedGoesOn))
+                live.doomed.clone().filter(|_| !broken(rules::WOUNDED_GOES_ON))
             }
         };
         if let Some(why) = why {
@@ -288,7 +290,7 @@ impl Replica {
             Ask::Commit { participants, .. } if !participants.is_empty() => return self.collect(now, pending, out),
             _ => {}
         }
-        let leads = broken(Rule::LeaseUncheckedAtCommit) || now.interval.latest < self.leased_until(now);
+        let leads = broken(rules::LEASE_UNCHECKED_AT_COMMIT) || now.interval.latest < self.leased_until(now);
         let only_read = pending.locked == 0 && pending.change().is_none();
         let as_of = if only_read && leads { self.as_of(now) } else { None };
         if let Some(why) = as_of.and_then(|at| self.unfit(&pending.request, at)) {

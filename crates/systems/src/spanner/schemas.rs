@@ -16,8 +16,9 @@
 use super::participant::Pending;
 use super::records::row_of_schema;
 use super::{Message, Replica};
+use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
 use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
@@ -73,13 +74,13 @@ impl Schemas {
                 .find(|schema| change.tables.contains(&schema.table))
                 .map(|schema| (change.from, schema.table))
         };
-        others.filter_map(|(_, change)| met(change)).min().filter(|_| !broken(Rule::ChangeNotHeeded))
+        others.filter_map(|(_, change)| met(change)).min().filter(|_| !broken(rules::CHANGE_NOT_HEEDED))
     }
 
     /// A version of these that does not hold any more at a timestamp.
     pub(super) fn outdated(&self, planned: &[SchemaVersion], at: Timestamp) -> Option<Conflict> {
         let newer = |SchemaVersion { table, version }: &&SchemaVersion| {
-            !broken(Rule::SchemaUnchecked)
+            !broken(rules::SCHEMA_UNCHECKED)
                 && self.agreed.get(table).is_some_and(|history| history.outdates(*version, at))
         };
         planned.iter().find(newer).map(|schema| Conflict::SchemaChanged { table: schema.table })
@@ -88,7 +89,7 @@ impl Schemas {
     /// The same for what is drawn now.
     fn outdated_now(&self, planned: &[SchemaVersion]) -> Option<Conflict> {
         let newer = |schema: &&SchemaVersion| {
-            !broken(Rule::SchemaUnchecked)
+            !broken(rules::SCHEMA_UNCHECKED)
                 && self.drawn.get(&schema.table).is_some_and(|version| *version > schema.version)
         };
         let drawn = planned.iter().find(newer).map(|schema| Conflict::SchemaChanged { table: schema.table });
@@ -199,7 +200,7 @@ impl Replica {
         let proposed = proposed.map(|other| other.request.transaction);
         let voted = self.participant.prepared.keys().chain(self.participant.readers.keys()).copied().chain(proposed);
         let changes = pending.change().is_some_and(|change| !change.tables.is_empty());
-        let after = voted.filter(|_| changes && !broken(Rule::ChangeNotHeeded)).collect();
+        let after = voted.filter(|_| changes && !broken(rules::CHANGE_NOT_HEEDED)).collect();
         step!("leader: registers a change of the schema");
         let from = pending.change().map_or(Timestamp::ZERO, |change| change.from);
         let tables = pending.versions().iter().map(|schema| schema.table).collect();

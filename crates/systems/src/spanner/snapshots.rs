@@ -6,10 +6,12 @@ use super::records::any_within;
 use super::two_phase::InDoubt;
 use super::{Message, Replica};
 use crate::shard::{Effect, Participant};
+use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
+use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, Footing, Reply, Request};
 
 /// A snapshot that lies in the future by no more than this waits for its time: clocks differ.
@@ -38,7 +40,7 @@ impl Replica {
         let scope = scope.as_ref().unwrap_or(&all);
         let alone = self.bounds.contains_range(scope);
         let at = at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
-        let fenced = now.health != Health::Good && !broken(Rule::FencedServes);
+        let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         if (at.nanos > now.interval.latest + FUTURE_NS || fenced) && at > self.visible {
             // To promise the future would push every commit's timestamp, and its wait, out to there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
@@ -59,21 +61,21 @@ impl Replica {
     /// have shown the first without the second; a reader that begins now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
         let in_doubt = |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
-        if !broken(Rule::LastTsPrepared) && self.participant.prepared.values().any(in_doubt) {
+        if !broken(rules::LAST_TS_PREPARED) && self.participant.prepared.values().any(in_doubt) {
             return self.present(now);
         }
         if !self.participant.prepared.is_empty() {
             sometimes!("what is prepared writes into other keys than are read");
         }
         let late = self.participant.late.iter().filter(|late| late.schema || any_within(&late.keys, |key| key, range));
-        let late = late.map(|late| late.at).filter(|_| !broken(Rule::LastTsLate));
+        let late = late.map(|late| late.at).filter(|_| !broken(rules::LAST_TS_LATE));
         late.chain(self.last_in_flight(now, range)).fold(self.newest(), Timestamp::max)
     }
 
     /// The newest commit under way that writes into a range, of those whose timestamps may have passed. The only shard of a database acknowledges in the order
     /// of timestamps: there it does not matter.
     fn last_in_flight(&self, now: Reading, range: &KeyRange) -> Option<Timestamp> {
-        if self.bounds == KeyRange::all() || broken(Rule::LastTsInFlight) {
+        if self.bounds == KeyRange::all() || broken(locking_rules::LAST_TS_IN_FLIGHT) {
             return None;
         }
         let present = self.present(now);
@@ -101,7 +103,7 @@ impl Replica {
     /// Something prepared may turn out to have been written into a range at or below a timestamp.
     fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
         let below = |prepared: Timestamp| prepared <= at;
-        !broken(Rule::SafeTimePrepared)
+        !broken(rules::SAFE_TIME_PREPARED)
             && self.participant.prepared.values().any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
     }
 
@@ -111,7 +113,7 @@ impl Replica {
         if !self.serving || self.participant.snapshots.is_empty() || now.interval.latest >= until {
             return;
         }
-        let early = broken(Rule::SafeTimeInFlight);
+        let early = broken(rules::SAFE_TIME_IN_FLIGHT);
         let (mut waits, mut soonest) = (Vec::new(), u64::MAX);
         for snapshot in std::mem::take(&mut self.participant.snapshots) {
             let Snapshot { at, from, request } = &snapshot;

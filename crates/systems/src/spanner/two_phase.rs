@@ -17,8 +17,9 @@ use super::participant::{Late, Pending};
 use super::records::{Agreed, Decision, Prepared, row_of_decision, row_of_prepared};
 use super::schemas::Registered;
 use super::{Message, Replica};
+use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, NodeId, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
 use meridian_txn::locking::{Ask, Between, Blind, Reply, Seat, TransactionId, Verdict, Vote};
@@ -406,7 +407,7 @@ impl Replica {
         };
         let mut locks = self.participant.locks.held(who);
         locks.retain(|(range, _)| !written(range));
-        if broken(Rule::PrepareWithoutReadLocks) {
+        if broken(rules::PREPARE_WITHOUT_READ_LOCKS) {
             locks.retain(|(_, lock)| *lock == Lock::Exclusive);
         }
         let age = pending.request.age;
@@ -454,12 +455,12 @@ impl Replica {
             return;
         }
         let most = (end - 1 - latest).min(READ_FOR_NS);
-        if self.ceiling.nanos < latest + READ_AT_LEAST_NS.min(most / 2) && !broken(Rule::ReadVoteUnbounded) {
+        if self.ceiling.nanos < latest + READ_AT_LEAST_NS.min(most / 2) && !broken(rules::READ_VOTE_UNBOUNDED) {
             return self.want_ceiling(latest + most);
         }
         let present = Timestamp { nanos: latest, ..Timestamp::ZERO };
         let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
-        let ceiling = if broken(Rule::ReadVoteUnbounded) { for_ever } else { self.ceiling };
+        let ceiling = if broken(rules::READ_VOTE_UNBOUNDED) { for_ever } else { self.ceiling };
         let ask_at = latest + ceiling.nanos.saturating_sub(latest) / 2;
         for pending in std::mem::take(&mut self.participant.would_vote) {
             if let Some(why) = self.unfit(&pending.request, self.issuer.last().max(present)) {
@@ -517,7 +518,7 @@ impl Replica {
             reader.asked = true;
             asks.push((*who, reader.decider, reader.below));
         }
-        for (who, decider, below) in asks.into_iter().filter(|_| !broken(Rule::ReadVoteNotRenewed)) {
+        for (who, decider, below) in asks.into_iter().filter(|_| !broken(rules::READ_VOTE_NOT_RENEWED)) {
             self.vote(who, decider, Vote::Read { through: self.agreed, below }, out);
         }
         let wakes = |reader: &Reader| match reader.asked {
@@ -604,7 +605,7 @@ impl Replica {
                 }
             }
             Between::Wound { transaction: who, why } => {
-                if broken(Rule::WoundNotForwarded) || self.is_ending(who) {
+                if broken(rules::WOUND_NOT_FORWARDED) || self.is_ending(who) {
                     return;
                 }
                 sometimes!("a prepared transaction is wounded");
@@ -707,7 +708,7 @@ impl Replica {
 
     /// Whether only a later leadership than this one decides on a transaction.
     fn is_decided_later(&self, asked: Asked) -> bool {
-        asked.decides > self.group.term().0 && !broken(Rule::DecidesInAnyTerm)
+        asked.decides > self.group.term().0 && !broken(rules::DECIDES_IN_ANY_TERM)
     }
 
     fn on_decided(
@@ -734,7 +735,7 @@ impl Replica {
         } else if at.is_some() {
             // It has ended here already, if this leader would know (invariant 5). If its record is only on its way into the log, it will ask.
             let leased = voted_in > 0 || now.interval.latest < self.leased_until(now); // An earlier release named no term.
-            let knows = leased && voted_in <= self.group.term().0 || broken(Rule::EndedUnknown);
+            let knows = leased && voted_in <= self.group.term().0 || broken(rules::ENDED_UNKNOWN);
             if knows && !self.is_ending(who) {
                 out.send(from, Message::Between(ended));
             }

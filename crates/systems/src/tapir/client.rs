@@ -2,13 +2,15 @@
 
 use super::{Message, Page};
 use crate::Wire;
+use crate::tapir::rules;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId, View};
+use meridian_replication::rules as replication_rules;
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands};
 use std::collections::BTreeMap;
@@ -57,7 +59,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
     while !wire.is_closed() && wire.boot_ns() < until {
         let known = wire.members(shard);
         // Within an epoch the replicas are the same, and so is what was decided from their answers: a client decides once.
-        if known.epoch != members.epoch || broken(Rule::DecidesTwice) && known != members {
+        if known.epoch != members.epoch || broken(rules::DECIDES_TWICE) && known != members {
             sometimes!("others take over while an operation is under way");
             (heard, tells) = (Invocation::new(known.epoch, known.enough()?), None);
         }
@@ -196,15 +198,17 @@ pub async fn look<W: Wire<Message = Message>>(
                     sometimes!("one replica alone serves what is settled");
                     return Some(Ok(looked(range, vec![page], (reverse, limit))));
                 }
-                (_, Some(Message::Looked { view, .. })) if view.epoch != epoch && !broken(Rule::EpochUnchecked) => {
+                (_, Some(Message::Looked { view, .. }))
+                    if view.epoch != epoch && !broken(replication_rules::EPOCH_UNCHECKED) =>
+                {
                     sometimes!("a snapshot's answer comes from another epoch");
                 }
                 (node, Some(Message::Looked { page: Some(page), view, .. })) => {
-                    if view > newest && !broken(Rule::ViewsMixed) {
+                    if view > newest && !broken(rules::VIEWS_MIXED) {
                         sometimes!("a snapshot's answers come from several views");
                         (pages, newest) = (BTreeMap::new(), view);
                     }
-                    if view == newest || broken(Rule::ViewsMixed) || broken(Rule::EpochUnchecked) {
+                    if view == newest || broken(rules::VIEWS_MIXED) || broken(replication_rules::EPOCH_UNCHECKED) {
                         pages.insert(node, page);
                     }
                 }
@@ -534,7 +538,7 @@ mod tests {
     fn a_client_decides_once_also_while_a_change_of_replicas_ends() {
         assert_eq!(decided_while_a_change_ends(), [Vote::Retry(at(90))].into());
         let planted = std::thread::spawn(|| {
-            plant(Some(Rule::DecidesTwice), true);
+            plant(Some(rules::DECIDES_TWICE), true);
             decided_while_a_change_ends()
         });
         assert_eq!(planted.join().expect("it decides").len(), 2, "it is noticed");
@@ -554,7 +558,7 @@ mod tests {
             });
             planted.join().expect("it reads")
         };
-        assert_eq!(with(Rule::EpochUnchecked, while_others_take_over), at(78));
-        assert_eq!(with(Rule::ViewsMixed, while_a_view_begins), at(78));
+        assert_eq!(with(replication_rules::EPOCH_UNCHECKED, while_others_take_over), at(78));
+        assert_eq!(with(rules::VIEWS_MIXED, while_a_view_begins), at(78));
     }
 }

@@ -12,9 +12,10 @@
 //! is refused.
 
 use super::{Kept, Message, Page};
+use crate::tapir::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::NodeId;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::inconsistent::{Op, OpId};
 use meridian_txn::tapir::Fact;
@@ -63,7 +64,7 @@ impl Copying {
                 _ => None,
             });
             settled = facts.fold(settled, Timestamp::max);
-            let moves = at.is_none() || upon.is_none() || broken(Rule::CopyMovesOn);
+            let moves = at.is_none() || upon.is_none() || broken(rules::COPY_MOVES_ON);
             if view.epoch == epoch && moves {
                 at = Some(settled);
             }

@@ -18,8 +18,9 @@
 
 use super::Kept;
 use super::rows;
+use crate::tapir::rules;
 use meridian_machine::NodeId;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_placement::DatabaseRow;
 use meridian_replication::inconsistent::{Members, View};
 
@@ -73,7 +74,7 @@ impl Lifecycle {
         if self.heeded.as_ref().is_some_and(|heeded| *heeded == members || heeded.epoch > members.epoch) {
             return Turn::Nothing;
         }
-        if broken(Rule::NotedBeforeBegun) {
+        if broken(rules::NOTED_BEFORE_BEGUN) {
             self.heeded = Some(members.clone());
         }
         let since = rows::since(row, all, me);
@@ -111,11 +112,11 @@ pub fn begins(row: &DatabaseRow, all: &[NodeId], me: NodeId, as_of: u32, kept: &
         // Rows of this epoch that are older name the node as a former replica: it is none again before the next epoch.
         None => return Begins::Without { let_go: (row.epoch > 0 && as_of <= row.epoch).then_some(row.epoch + 1) },
     };
-    if !broken(Rule::EarlierStayKept) {
+    if !broken(rules::EARLIER_STAY_KEPT) {
         keep_since(kept, stay);
     }
     // The log has nothing of a stay before the store is that stay's.
-    let anew = as_of < stay && kept.is_empty() && !broken(Rule::LetGoForgotten);
+    let anew = as_of < stay && kept.is_empty() && !broken(rules::LET_GO_FORGOTTEN);
     Begins::With { stay, let_go: anew.then_some(stay) }
 }
 
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn that_what_was_let_go_of_is_there_again_is_noticed() {
         let planted = std::thread::spawn(|| {
-            plant(Some(Rule::LetGoForgotten), true);
+            plant(Some(rules::LET_GO_FORGOTTEN), true);
             a_node_that_leaves_and_comes_back_begins_anew();
         });
         assert!(planted.join().is_err());

@@ -29,6 +29,7 @@ mod messages;
 mod progress;
 mod replica;
 pub mod rows;
+pub mod rules;
 mod shard;
 mod turns;
 mod waits;

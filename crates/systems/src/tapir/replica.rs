@@ -19,13 +19,15 @@ use super::copying::{Copied, Copying};
 use super::turns::{Asked, Place, Turns};
 use super::waits::{Proposed, Waits};
 use super::{Kept, Message, Page, Shard};
+use crate::tapir::rules;
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{
     Address, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position, Reading, always, sometimes,
 };
 use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::{self, Application, Config, Members, Message as Said, Op, OpId};
+use meridian_txn::tapir::rules as tapir_rules;
 use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
 use std::collections::VecDeque;
 
@@ -428,7 +430,7 @@ impl Replica {
     /// what is closed is refused by all, for good.
     fn closes(&self, now: Reading) -> Timestamp {
         let behind = Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns));
-        match broken(Rule::ClocksUncapped) {
+        match broken(tapir_rules::CLOCKS_UNCAPPED) {
             true => behind,
             false => behind.min(self.operations.application().participant().committed()),
         }
@@ -538,7 +540,7 @@ impl Replica {
     }
 
     fn on_read(&self, serve: Serve, out: &mut Outbox<Self>) {
-        let has_all = !self.is_copying() || broken(Rule::ServesUncopied);
+        let has_all = !self.is_copying() || broken(rules::SERVES_UNCOPIED);
         if has_all && self.operations.application().participant().has(&serve.range) {
             out.act(Effect::Serve(serve));
         }
@@ -586,7 +588,7 @@ impl Machine for Replica {
             }
             // It was settled in a view that cannot be bypassed: so it is whatever happens, and whoever is away.
             Message::Look { id, at, range, reverse, limit_rows, .. }
-                if at <= self.settled() || broken(Rule::ServesUnsettled) =>
+                if at <= self.settled() || broken(rules::SERVES_UNSETTLED) =>
             {
                 let (view, limit_rows) = (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);

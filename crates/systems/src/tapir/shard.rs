@@ -1,12 +1,14 @@
 //! What operations on a shard mean: questions are put to the participant, and facts are taken in.
 
 use super::Effect;
+use crate::tapir::rules;
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Reading, ShardId, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View};
 use meridian_txn::TransactionId;
+use meridian_txn::tapir::rules as tapir_rules;
 use meridian_txn::tapir::{
     Answer, End, Fact, Guarantee, Installed, Participant, Past, Proposal, Question, Standing, Vote,
 };
@@ -202,7 +204,7 @@ impl Application for Shard {
                 Op::Inconsistent(Fact::Ended(End::Commit(proposal)))
                     if proposal.participants.len() > 1
                         && names.insert(proposal.transaction)
-                        && !broken(Rule::NamesForgotten) =>
+                        && !broken(tapir_rules::NAMES_FORGOTTEN) =>
                 {
                     if proposal.is_name() {
                         continue;
@@ -233,7 +235,7 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
         match &entry.op {
             Op::Inconsistent(Fact::Over(over)) => {
                 past = past.join(*over);
-                if had(entry, last) || broken(Rule::SettlesUnclosed) {
+                if had(entry, last) || broken(rules::SETTLES_UNCLOSED) {
                     closed = closed.max(over.closed);
                 }
             }
@@ -252,7 +254,7 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
     }
     let open = newest.iter().filter(|(who, (_, at, said_yes))| *said_yes && *at > past.settled && !ended.contains(who));
     match open.map(|(_, (_, at, _))| *at).min() {
-        Some(open) if open <= closed && !broken(Rule::SettlesPrepared) => {
+        Some(open) if open <= closed && !broken(rules::SETTLES_PREPARED) => {
             sometimes!("somebody is prepared where everything else is over");
             Timestamp::end_of(open.nanos.saturating_sub(1)).max(past.settled)
         }

@@ -19,13 +19,14 @@
 
 use super::{Ask, Blind, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::buffer::rest_of;
+use crate::locking::rules;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode, Outcome, ReadAt,
     Rows, Savepoint, SchemaHistory, SchemaVersion, Timings, Transaction,
 };
 use futures::future::{join_all, try_join_all};
 use meridian_clock::{Interval, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Health, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
 use std::collections::BTreeMap;
@@ -115,7 +116,7 @@ impl<S: Site> Gateway<S> {
         // Sampled after the slot was loaded: a lease that holds now held then.
         let now = self.site.now();
         let leads = slot.holds(now);
-        let known = now.health == Health::Good || broken(Rule::FencedServes);
+        let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
         let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
         let read_at = match how.mode {
             Mode::ReadWrite => None,
@@ -398,7 +399,7 @@ impl<S: Site> Session<S> {
             }
         };
         let said = match try_join_all(questions.into_iter().map(ask)).await {
-            Ok(said) if broken(Rule::NegotiatedLeast) => said.into_iter().min(),
+            Ok(said) if broken(rules::NEGOTIATED_LEAST) => said.into_iter().min(),
             Ok(said) => {
                 sometimes!("shards negotiate at which timestamp they are read");
                 said.into_iter().max()
@@ -859,7 +860,7 @@ impl<S: Site> Transaction for Session<S> {
         let slot = self.site.readable(shard);
         // Sampled after the slot was loaded: a lease that holds now held then.
         let leads = slot.holds(self.site.now());
-        let present = leads && (slot.quiet || broken(Rule::LastTsInFlight));
+        let present = leads && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
         (self.alone, self.scope) = (Some(shard), scope.clone());
         (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);
         true

@@ -17,9 +17,10 @@
 //!    decides is told, because it may wait for a lock elsewhere (Trap A.5-10).
 
 use super::TransactionId;
+use crate::locking::rules;
 use crate::{Age, Conflict, Lock};
 use meridian_machine::always;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_mvcc::{Key, KeyRange};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +139,7 @@ impl LockTable {
         (owner.seen_at, owner.asked_at) = (now_ns, now_ns);
         let wounded = owner.wounded.clone();
         let request = Request { ticket, range, lock };
-        if self.holds(who, &request) || (broken(Rule::SharedLocksFree) && lock == Lock::Shared) {
+        if self.holds(who, &request) || (broken(rules::SHARED_LOCKS_FREE) && lock == Lock::Shared) {
             return vec![Verdict::Granted(ticket)];
         }
         let rank = (age, Reverse(who));
@@ -331,7 +332,7 @@ impl LockTable {
                     }
                 }
             }
-            None if broken(Rule::RangeLocksFree) => {}
+            None if broken(rules::RANGE_LOCKS_FREE) => {}
             None => self.ranges.push((request.range.clone(), who, request.lock)),
         }
     }

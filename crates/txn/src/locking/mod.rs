@@ -7,6 +7,7 @@ mod committing;
 mod gateway;
 mod lock_table;
 mod messages;
+pub mod rules;
 mod site;
 mod two_phase;
 

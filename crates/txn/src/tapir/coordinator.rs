@@ -20,13 +20,15 @@ use super::snapshot::Snapshot;
 use super::time;
 use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
 use crate::buffer::rest_of;
+use crate::tapir::rules;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows,
     Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
 };
 use futures::future::join_all;
+use meridian_clock::rules as clock_rules;
 use meridian_clock::{Interval, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::collections::{BTreeMap, BTreeSet};
@@ -208,7 +210,7 @@ impl<S: Site> Session<S> {
     /// Waits for the turn of the first of these keys that is contested, unless the transaction has a turn. Where no
     /// replica gives one the transaction goes on: a turn is no lock.
     async fn take_turn<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
-        if self.turn.is_some() || broken(Rule::TurnsNotTaken) {
+        if self.turn.is_some() || broken(rules::TURNS_NOT_TAKEN) {
             return;
         }
         let now = self.boot_ns();
@@ -411,7 +413,7 @@ impl<S: Site> Session<S> {
             self.site.tell(*shard, End::Commit(proposal));
         }
         self.turn = None; // What comes next reads what this one wrote.
-        let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(Rule::CommitWait);
+        let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
         if waits && !time::passes(&*self.site, at).await {
             return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
         }

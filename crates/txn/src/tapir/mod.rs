@@ -48,6 +48,7 @@ mod participant;
 mod prepared;
 mod proposal;
 mod recovery;
+pub mod rules;
 mod schemas;
 mod sharing;
 mod site;

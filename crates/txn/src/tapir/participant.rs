@@ -6,8 +6,9 @@ use super::highest::Highest;
 use super::prepared::{Held, Prepared, within};
 use super::{End, Guarantee, Past, Proposal, Seen, Standing, Vote};
 use crate::TransactionId;
+use crate::tapir::rules;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write, local};
 use std::collections::BTreeMap;
@@ -134,19 +135,19 @@ impl Participant {
 
     /// Looks at a proposal, and says what comes of it.
     pub fn prepare(&mut self, now: Reading, proposal: &Proposal) -> Vote {
-        let ended = self.ended.get(&proposal.transaction).filter(|_| !broken(Rule::EndedPrepares));
+        let ended = self.ended.get(&proposal.transaction).filter(|_| !broken(rules::ENDED_PREPARES));
         if ended.is_some_and(|(at, committed)| committed.is_some() && *at == proposal.at) {
             return Vote::Ok;
         }
         if proposal.at <= self.past.settled {
             sometimes!("a timestamp is proposed that is settled");
-            return if broken(Rule::LateSaidRefused) { Vote::Retry(self.past.settled) } else { Vote::Late };
+            return if broken(rules::LATE_SAID_REFUSED) { Vote::Retry(self.past.settled) } else { Vote::Late };
         }
         if ended.is_some() {
             sometimes!("a transaction is proposed that has ended");
             return Vote::Abort;
         }
-        if self.fences.contains_key(&proposal.transaction) && !broken(Rule::FencedPrepares) {
+        if self.fences.contains_key(&proposal.transaction) && !broken(rules::FENCED_PREPARES) {
             sometimes!("a transaction is proposed that is being recovered");
             return Vote::Abort;
         }
@@ -156,7 +157,7 @@ impl Participant {
             sometimes!("an attempt comes that is not the newest");
             return Vote::Abstain;
         }
-        if self.prepared.of(who).is_some() && broken(Rule::PreparedUnchecked) {
+        if self.prepared.of(who).is_some() && broken(rules::PREPARED_UNCHECKED) {
             return Vote::Ok;
         }
         // Without its own former attempt: no transaction conflicts with itself. What was prepared may yet be decided on, by who recovers it; not so the same attempt: it is asked for again where a view began
@@ -179,11 +180,11 @@ impl Participant {
     /// A snapshot of a range is to be read here: nothing is written below it from now on. Whether it can be: not as long as somebody is prepared who may write below it, and may have
     /// been told that he did (Trap A.2-3).
     pub fn serves(&mut self, range: &KeyRange, at: Timestamp) -> bool {
-        if self.prepared.writing(range).any(|proposal| proposal.at <= at) && !broken(Rule::SnapshotsMissPrepared) {
+        if self.prepared.writing(range).any(|proposal| proposal.at <= at) && !broken(rules::SNAPSHOTS_MISS_PREPARED) {
             sometimes!("a snapshot waits for what is prepared below it");
             return false;
         }
-        if !broken(Rule::SnapshotsUnguarded) {
+        if !broken(rules::SNAPSHOTS_UNGUARDED) {
             self.read.raise(range, at);
         }
         true
@@ -197,14 +198,14 @@ impl Participant {
     /// at it anew: until the next one no view decides above the cap of this one.
     pub fn served(&mut self, now: Reading, through: Timestamp) {
         let most = Timestamp::end_of(now.interval.latest.saturating_add(SERVED_AHEAD_NS));
-        let through = if through > most && !broken(Rule::ClocksUncapped) {
+        let through = if through > most && !broken(rules::CLOCKS_UNCAPPED) {
             sometimes!("a replica says that it has served snapshots in the future");
             most
         } else {
             through
         };
         self.served = self.served.max(through);
-        if !broken(Rule::ServedForgotten) {
+        if !broken(rules::SERVED_FORGOTTEN) {
             self.read.raise(&KeyRange::all(), through);
         }
     }
@@ -251,7 +252,7 @@ impl Participant {
             None => {}
         }
         let stands = *self.fences.entry(transaction).or_insert(Fence::Heard) == Fence::Stands;
-        if !stands && !broken(Rule::ResolvedInItsView) {
+        if !stands && !broken(rules::RESOLVED_IN_ITS_VIEW) {
             return Standing::Open;
         }
         let held = self.prepared.of(transaction).filter(|held| held.sure);
@@ -282,7 +283,7 @@ impl Participant {
         if proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
             against.worst(Vote::Abstain); // One's own clock may be the wrong one: the others decide.
         }
-        if proposal.at <= self.past.closed && !broken(Rule::ClosedSaysYes) {
+        if proposal.at <= self.past.closed && !broken(rules::CLOSED_SAYS_YES) {
             against.above(self.past.closed);
         }
         for seen in &proposal.reads {
@@ -290,7 +291,7 @@ impl Participant {
         }
         for write in &proposal.writes {
             let read = self.read.of(&write.key);
-            if read >= proposal.at && !broken(Rule::CommittedReadsFree) {
+            if read >= proposal.at && !broken(rules::COMMITTED_READS_FREE) {
                 against.above(read);
             }
             // What nobody has read may be written in the past: the newer version stays the newer one.
@@ -313,12 +314,12 @@ impl Participant {
         }
         let newest = seen.versions.iter().map(|(_, version)| *version).max().unwrap_or_default().max(seen.through);
         let overwritten = |(key, newest): (&Key, &Timestamp)| {
-            *newest > seen.through && seen.of(key).map_or(!broken(Rule::PhantomsPass), |version| version < *newest)
+            *newest > seen.through && seen.of(key).map_or(!broken(rules::PHANTOMS_PASS), |version| version < *newest)
         };
         if within(&self.written, &seen.range).any(overwritten) {
             return Vote::Abort;
         }
-        if newest >= at && !broken(Rule::ReadsFromTheFuture) { Vote::Retry(newest) } else { Vote::Ok }
+        if newest >= at && !broken(rules::READS_FROM_THE_FUTURE) { Vote::Retry(newest) } else { Vote::Ok }
     }
 
     /// A transaction has ended. What it wrote, if it did and that is not installed yet.
@@ -451,7 +452,7 @@ impl Participant {
         living.sort_by_key(|(_, proposal)| proposal.transaction);
         let newest_commit = self.committed.max(self.past.settled);
         let far = Timestamp::end_of(newest_commit.nanos.saturating_add(OPEN_AHEAD_NS));
-        let is_far = |at: Timestamp| newest_commit > Timestamp::ZERO && at > far && !broken(Rule::ClocksUncapped);
+        let is_far = |at: Timestamp| newest_commit > Timestamp::ZERO && at > far && !broken(rules::CLOCKS_UNCAPPED);
         let mut votes = vec![Vote::Abstain; open.len()];
         for (place, proposal) in living {
             if is_far(proposal.at) {
@@ -477,7 +478,7 @@ impl Participant {
         self.known.retain(|_, known| known.latest > settled);
         self.ended.retain(|_, (at, committed)| {
             let of_many = committed.as_ref().is_some_and(|proposal| proposal.participants.len() > 1);
-            *at > settled || of_many && !broken(Rule::NamesForgotten)
+            *at > settled || of_many && !broken(rules::NAMES_FORGOTTEN)
         });
         for (_, committed) in self.ended.values_mut().filter(|(at, _)| *at <= settled) {
             *committed = committed.as_ref().map(Proposal::name);

@@ -15,9 +15,10 @@
 use super::time;
 use super::{Answer, End, Proposal, Question, Site, Standing};
 use crate::TransactionId;
+use crate::tapir::rules;
 use futures::future::join_all;
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 
 /// An aborted transaction may still be proposed by who does not know it, at timestamps below now and this much.
@@ -86,7 +87,7 @@ fn outcome(stands: &[Standing]) -> Option<bool> {
         _ => None,
     };
     let first = stands.first().and_then(attempt);
-    Some(stands.iter().all(|standing| attempt(standing) == first) || broken(Rule::AttemptsMixed))
+    Some(stands.iter().all(|standing| attempt(standing) == first) || broken(rules::ATTEMPTS_MIXED))
 }
 
 /// How it stands in one shard, which prepares nothing more of it up to a timestamp.

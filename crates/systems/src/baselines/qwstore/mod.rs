@@ -36,6 +36,7 @@
 
 mod messages;
 mod replica;
+pub mod rules;
 mod session;
 
 use crate::Protocol;

@@ -2,10 +2,11 @@
 
 use super::{Kept, Message, Put};
 use meridian_clock::Timestamp;
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Machine, Outbox, Position, Reading, Role, sometimes};
 use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::OpId;
+use meridian_replication::rules;
 use std::collections::VecDeque;
 
 /// A version further in the future than this is not taken: its writer's clock is wrong, and nobody could write over it until then.
@@ -110,7 +111,7 @@ impl Machine for Replica {
                 self.place += 1;
                 let put = Put { place: self.place, at, writes };
                 self.waiting.push_back((out.persist(Kept::Put(put.clone())), from, id));
-                if broken(Rule::RepliesBeforeDurable) {
+                if broken(rules::REPLIES_BEFORE_DURABLE) {
                     out.send(from, Message::Stored { id });
                 }
                 out.act(Effect::Install(put.clone()));

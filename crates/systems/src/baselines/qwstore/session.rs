@@ -2,9 +2,10 @@
 
 use super::Message;
 use crate::Wire;
+use crate::baselines::qwstore::rules;
 use futures::future::join_all;
 use meridian_clock::{Interval, Reading, Timestamp};
-use meridian_machine::planted::{Rule, broken};
+use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
@@ -146,7 +147,7 @@ async fn write_everywhere<S: Site>(site: &S, shard: ShardId, at: Timestamp, writ
         let mut answers = join_all(asked).await.into_iter();
         lacking.retain(|_| !matches!(answers.next(), Some(Some(Message::Stored { .. }))));
         let some = 2 * lacking.len() < site.replicas(shard).len();
-        if lacking.is_empty() || (some && broken(Rule::AcknowledgedBySome)) {
+        if lacking.is_empty() || (some && broken(rules::ACKNOWLEDGED_BY_SOME)) {
             return true;
         }
         site.pause(until.min(site.boot_ns() + PAUSE_NS)).await;

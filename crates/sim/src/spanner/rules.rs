@@ -1,0 +1,106 @@
+//! The rules whose breach worlds of the protocol are to notice, and under which faults.
+
+use crate::Faults;
+use meridian_clock::rules as clock;
+use meridian_log::rules as log;
+use meridian_machine::planted::Rule;
+use meridian_mvcc::rules as mvcc;
+use meridian_placement::rules as placement;
+use meridian_replication::rules as replication;
+use meridian_store::rules as store;
+use meridian_systems::shard::rules as shard;
+use meridian_systems::spanner::rules as spanner;
+use meridian_txn::locking::rules as locking;
+
+meridian_machine::rules! {
+    /// A session asks to commit again when an older transaction wants a lock of the one that is committing.
+    WOUNDS_COMMITS;
+}
+
+/// Every one that clients' histories or disks tell of. Of the Spanner protocol's, `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are not
+/// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold `WOUNDS_COMMITS` (`sim/tests/spanner.rs`). `LOG_CONTRADICTS_STORE` a transcript of the group holds, `READS_NEWCOMER` a situation
+/// that is played (`sim/tests/spanner.rs`).
+pub const NOTICED: [Rule; 46] = [
+    clock::COMMIT_WAIT,
+    spanner::SAFE_TIME_IN_FLIGHT,
+    shard::CEILING_NOT_AGREED,
+    spanner::SAFE_TIME_PREPARED,
+    spanner::LAST_TS_PREPARED,
+    spanner::LAST_TS_LATE,
+    locking::LAST_TS_IN_FLIGHT,
+    locking::NEGOTIATED_LEAST,
+    spanner::PREPARE_WITHOUT_READ_LOCKS,
+    spanner::READ_VOTE_UNBOUNDED,
+    spanner::COMMIT_BELOW_PREPARE,
+    spanner::ENDED_UNKNOWN,
+    spanner::DECIDES_IN_ANY_TERM,
+    spanner::WOUND_NOT_FORWARDED,
+    spanner::SCHEMA_UNCHECKED,
+    spanner::CHANGE_NOT_HEEDED,
+    shard::CLOSED_BEFORE_INSTALLED,
+    clock::DUPLICATE_TIMESTAMP,
+    shard::ISSUER_BELOW_LOG,
+    locking::SHARED_LOCKS_FREE,
+    locking::RANGE_LOCKS_FREE,
+    spanner::WOUNDED_GOES_ON,
+    spanner::LEASE_UNCHECKED_AT_COMMIT,
+    spanner::UNKNOWN_SAID_ABORTED,
+    spanner::BLIND_TWICE,
+    spanner::OUTCOMES_FORGOTTEN,
+    spanner::FORGETS_SILENTLY,
+    replication::ACK_BEFORE_DURABLE,
+    replication::PROMISE_NOT_LOGGED,
+    replication::LEASES_OVERLAP,
+    replication::FAR_CLOCKS_HEARD,
+    replication::MAJORITY_OFF_BY_ONE,
+    shard::HEARSAY_LEADS,
+    replication::SPLIT_SKIPPED,
+    shard::HOLLOW_CHILD,
+    replication::STALE_LOG_ELECTED,
+    replication::CONTRADICTION_STAYS,
+    mvcc::HORIZON_UNCHECKED,
+    store::COPY_WITHOUT_HISTORY,
+    log::LOG_CHECKSUM,
+    store::STORE_CHECKSUM,
+    log::TORN_TAIL,
+    log::TAIL_NOT_REWRITTEN,
+    replication::GAP_UNNOTICED,
+    log::EMPTIED_LOG_UNNOTICED,
+    placement::DISKS_NOT_REMEMBERED,
+];
+
+/// The faults under which the breach of a rule shows soonest.
+pub fn faults(rule: Rule) -> Faults {
+    let none = Faults::NONE;
+    match rule {
+        // A lease matters to a leader that was away and does not know it: many pauses.
+        spanner::LEASE_UNCHECKED_AT_COMMIT | replication::LEASES_OVERLAP => Faults { process: true, ..none },
+        // What is forgotten matters to nodes that restart.
+        replication::STALE_LOG_ELECTED | replication::PROMISE_NOT_LOGGED => {
+            Faults { process: true, network: true, ..none }
+        }
+        // A leader that is deposed and does not know it was asleep, or not heard.
+        spanner::ENDED_UNKNOWN | spanner::DECIDES_IN_ANY_TERM => Faults { process: true, network: true, ..none },
+        // A clock that is far ahead matters where its node leads.
+        replication::FAR_CLOCKS_HEARD => Faults { lies: true, ..none },
+        // What is not on disk yet matters to slow disks that lose power.
+        replication::ACK_BEFORE_DURABLE => Faults { process: true, network: true, disk: true, ..none },
+        // Clocks that are true need no log to keep an order.
+        shard::ISSUER_BELOW_LOG => Faults { network: true, process: true, lies: true, ..none },
+        // What is not looked at has to be wrong.
+        log::LOG_CHECKSUM
+        | store::STORE_CHECKSUM
+        | replication::GAP_UNNOTICED
+        | log::EMPTIED_LOG_UNNOTICED
+        | log::TORN_TAIL
+        | log::TAIL_NOT_REWRITTEN => Faults { disk: true, process: true, ..none },
+        // What waits in vain waits for a message that is lost.
+        spanner::WOUND_NOT_FORWARDED => Faults { network: true, ..none },
+        _ => Faults::ALL,
+    }
+}
+
+/// Whether only SQL meets a rule: it has schemas.
+pub fn needs_sql(rule: Rule) -> bool {
+    [spanner::SCHEMA_UNCHECKED, spanner::CHANGE_NOT_HEEDED].contains(&rule)
+}
