@@ -11,7 +11,7 @@
 
 use super::{Command, Participant, Shard, ShardCommand};
 use crate::shard::rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Health, sometimes, step};
 use meridian_replication::group::Index;
@@ -44,7 +44,7 @@ impl<P: Participant> Shard<P> {
         }
         self.issuer.raise_ceiling(end.saturating_sub(1));
         // What is issued stands in the log, and a new leader starts above it.
-        let at = self.issuer.issue(now.interval.latest).ok()?;
+        let at = self.issuer.issue(P::Clock::next_ns(now)).ok()?;
         self.group.use_timestamp(at.nanos);
         Some(at)
     }
@@ -86,7 +86,8 @@ impl<P: Participant> Shard<P> {
             self.floor = at; // Below an entry that is agreed no leader issues any more.
             return true;
         }
-        if at.nanos > now.interval.latest || self.participant.newest_proposed().is_some_and(|last| at <= last) {
+        if at.nanos > P::Clock::present(now).nanos || self.participant.newest_proposed().is_some_and(|last| at <= last)
+        {
             return false; // What is under way above it will do as well as a ceiling.
         }
         if at > self.ceiling && !broken(rules::CEILING_NOT_AGREED) {

@@ -11,7 +11,7 @@
 //! **Departure.** In the paper the promise lies within the lease and is told with it; a shard at rest has no lease here, and closes nothing.
 
 use super::{Participant, Shard, Timer};
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Outbox, sometimes, step};
 use meridian_replication::group;
 
@@ -84,7 +84,7 @@ impl<P: Participant> Shard<P> {
             sometimes!("a shard that nobody asks falls silent");
             step!("leader: falls silent");
         } else if now.interval.earliest >= self.shown.nanos.saturating_add(self.idleness.min_next_ns) {
-            self.idleness.closing = Some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
+            self.idleness.closing = Some(P::Clock::present(now));
         }
     }
 

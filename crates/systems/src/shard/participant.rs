@@ -3,7 +3,7 @@
 use super::Shard;
 use super::idleness::Config;
 use super::records::{Command, OwnRows};
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, Outbox, ShardId};
 use meridian_mvcc::{Key, Write};
 use meridian_replication::group::{Entry, Term};
@@ -66,6 +66,8 @@ pub enum ShardResponse {
 /// function gets its shard, through which it proposes commands, draws timestamps and answers. A function is called within
 /// a step of the machine, and every step ends with [`Shard::finish`].
 pub trait Participant: Sized {
+    /// How timestamps relate to time.
+    type Clock: TimestampPolicy;
     /// What a coordinator asks.
     type Request: Request;
     /// What it is answered.

@@ -4,11 +4,10 @@ use super::blind::Blinds;
 use super::participant::{Passing, Pending};
 use super::records::Agreed;
 use super::two_phase::Collected;
-use super::{Message, Replica};
+use super::{Member, Message};
 use crate::shard::{LEASE_SOON_NS, Participant};
 use crate::spanner::rules;
-use meridian_clock::rules as clock_rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Health, Outbox, always, sometimes, step};
 use meridian_replication::group::Entry;
@@ -16,9 +15,9 @@ use meridian_txn::Conflict;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, LockTable, Reply, Spent};
 
-impl Replica {
+impl<T: TimestampPolicy> Member<T> {
     /// Draws timestamps for commits and prepares that hold their locks.
-    pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             return; // How far ahead a vote is, and when a change of the schema is due, is not known either.
         }
@@ -82,7 +81,7 @@ impl Replica {
     }
 
     /// Applies a command about transactions.
-    pub(super) fn on_agreed(&mut self, now: Reading, entry: &Entry, agreed: Agreed, out: &mut Outbox<Replica>) {
+    pub(super) fn on_agreed(&mut self, now: Reading, entry: &Entry, agreed: Agreed, out: &mut Outbox<Member<T>>) {
         match agreed {
             Agreed::Commit { at, transaction, mut writes, participants, schemas, voted_in } => {
                 self.advance(at);
@@ -137,7 +136,7 @@ impl Replica {
     }
 
     /// Refuses what is not agreed, and forgets what only a leader has.
-    pub(super) fn refuse_all(&mut self, out: &mut Outbox<Replica>) {
+    pub(super) fn refuse_all(&mut self, out: &mut Outbox<Member<T>>) {
         if !self.participant.agreeing.is_empty() {
             sometimes!("leadership is lost while a commit is being agreed on");
         }
@@ -167,9 +166,8 @@ impl Replica {
     }
 
     /// Shows commits whose timestamps have surely passed: the commit wait ends (§4.1.2).
-    pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Replica>) {
-        let passed = |at: Timestamp| broken(clock_rules::COMMIT_WAIT) || now.interval.after(at.nanos);
-        while let Some(passing) = self.participant.passing.pop_first_if(|passing| passed(passing.at)) {
+    pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+        while let Some(passing) = self.participant.passing.pop_first_if(|passing| T::is_visible(now, passing.at)) {
             let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {

@@ -58,6 +58,7 @@ mod two_phase;
 use crate::Protocol;
 use crate::envelope::Kind;
 use crate::shard::{self, Shard};
+use meridian_clock::TrueTime;
 use meridian_txn::IsolationLevel;
 use meridian_txn::locking::{Between, Reply, Request};
 
@@ -74,8 +75,10 @@ pub static PROTOCOL: Protocol = Protocol {
     own_settings: &[],
 };
 
+/// A member of the group of a shard with two-phase locking.
+type Member<T> = Shard<Locking<T>>;
 /// A member of a shard's group.
-pub type Replica = Shard<Locking>;
+pub type Replica = Shard<Locking<TrueTime>>;
 /// What members and coordinators say.
 pub type Message = shard::Message<Request, Reply, Between>;
 /// What a member asks of its runtime.

@@ -7,10 +7,10 @@ use super::records::{Agreed, TransactionRows, any_within};
 use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
 use super::two_phase::{Ballot, Collected, Collecting, Debt, InDoubt, RESOLVE_NS, Reader};
-use super::{Message, Replica};
+use super::{Member, Message};
 use crate::shard::{self, Config, Participant, ShardResponse};
 use crate::spanner::rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
@@ -18,6 +18,7 @@ use meridian_replication::group::{Entry, Index, Term};
 use meridian_txn::locking::{Ask, Between, Footing, LockTable, Reply, Request, Spent, Ticket, TransactionId, Verdict};
 use meridian_txn::{Age, Conflict};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::marker::PhantomData;
 
 /// A read that is to be answered with [`Reply::Rows`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +122,8 @@ pub(super) struct Late {
 const IDLE_ATTEMPTS: usize = 10_000;
 
 /// Two-phase locking at the leader of a shard's group.
-pub struct Locking {
+pub struct Locking<T: TimestampPolicy> {
+    clock: PhantomData<T>,
     pub(super) schemas: Schemas,
     /// Outcomes that are installed, above commits that are not visible yet.
     pub(super) late: Vec<Late>,
@@ -189,7 +191,8 @@ impl shard::Request for Request {
     }
 }
 
-impl Participant for Locking {
+impl<T: TimestampPolicy> Participant for Locking<T> {
+    type Clock = T;
     type Request = Request;
     type Response = Reply;
     type Peer = Between;
@@ -197,8 +200,9 @@ impl Participant for Locking {
     type Rows = TransactionRows;
     type Read = Serve;
 
-    fn new(config: &Config) -> Locking {
+    fn new(config: &Config) -> Self {
         Locking {
+            clock: PhantomData,
             schemas: Schemas::default(),
             late: Vec::new(),
             locks: LockTable::new(),
@@ -228,7 +232,7 @@ impl Participant for Locking {
         }
     }
 
-    fn restore(shard: &mut Replica, rows: TransactionRows) {
+    fn restore(shard: &mut Member<T>, rows: TransactionRows) {
         let this = &mut shard.participant;
         this.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
         let changes = |(who, doubt): (&TransactionId, &InDoubt)| {
@@ -249,19 +253,19 @@ impl Participant for Locking {
         self.forgotten = self.forgotten.max(term);
     }
 
-    fn on_request(shard: &mut Replica, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
+    fn on_request(shard: &mut Member<T>, now: Reading, from: Address, request: Request, out: &mut Outbox<Member<T>>) {
         shard.on_ask(now, from, request, out);
     }
 
-    fn on_peer(shard: &mut Replica, now: Reading, from: Address, message: Between, out: &mut Outbox<Replica>) {
+    fn on_peer(shard: &mut Member<T>, now: Reading, from: Address, message: Between, out: &mut Outbox<Member<T>>) {
         shard.on_between(now, from, message, out);
     }
 
-    fn apply(shard: &mut Replica, now: Reading, entry: &Entry, command: Agreed, out: &mut Outbox<Replica>) {
+    fn apply(shard: &mut Member<T>, now: Reading, entry: &Entry, command: Agreed, out: &mut Outbox<Member<T>>) {
         shard.on_agreed(now, entry, command, out);
     }
 
-    fn look_at_idle(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn look_at_idle(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         let victims = shard.participant.locks.idle_victims(now.boot_ns);
         shard.judge(now, victims, out);
         let this = &mut shard.participant;
@@ -272,7 +276,7 @@ impl Participant for Locking {
         this.watching = false;
     }
 
-    fn resolve(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn resolve(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         shard.resolve_prepared(now, out);
     }
 
@@ -280,36 +284,36 @@ impl Participant for Locking {
         self.passing.is_empty()
     }
 
-    fn lead(shard: &mut Replica, now: Reading) {
+    fn lead(shard: &mut Member<T>, now: Reading) {
         shard.participant.late.clear();
         shard.take_up_prepared(now);
     }
 
-    fn step_down(shard: &mut Replica, out: &mut Outbox<Replica>) {
+    fn step_down(shard: &mut Member<T>, out: &mut Outbox<Member<T>>) {
         shard.refuse_all(out);
     }
 
-    fn release(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn release(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         shard.release_waited_commits(now, out);
         shard.release_readers(now, out);
     }
 
-    fn propose_ready(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn propose_ready(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         shard.go_on_registering(now, out);
         shard.give_up_changes(now, out);
         shard.draw(now, out);
         shard.vote_reads(now, out);
     }
 
-    fn answer_reads(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn answer_reads(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         shard.show_snapshots(now, out);
     }
 
     fn next_release(&self, now: Reading) -> Option<u64> {
-        self.passing.values().next().map(|passing| passing.at.nanos.saturating_sub(now.interval.earliest))
+        self.passing.values().next().map(|passing| T::wait_ns(now, passing.at))
     }
 
-    fn arm(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn arm(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         let (serving, this) = (shard.serving, &mut shard.participant);
         let unresolved = !this.prepared.is_empty() || !this.debts.is_empty() || !this.readers.is_empty();
         if serving && unresolved && !this.resolving {
@@ -322,7 +326,7 @@ impl Participant for Locking {
         }
     }
 
-    fn send(&mut self, out: &mut Outbox<Replica>) {
+    fn send(&mut self, out: &mut Outbox<Member<T>>) {
         // Behind the slot, which shows it: a read that begins on this node now must find it (real time).
         std::mem::take(&mut self.votes).into_iter().for_each(|(to, vote)| out.send(to, vote));
         std::mem::take(&mut self.answers).into_iter().for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
@@ -375,7 +379,7 @@ impl Participant for Locking {
         request.footing.is_none() && !self.live.contains_key(&request.transaction)
     }
 
-    fn end_for_split(shard: &mut Replica, now: Reading, out: &mut Outbox<Replica>) {
+    fn end_for_split(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         let open: Vec<TransactionId> = shard.participant.locks.open().collect();
         for who in open {
             sometimes!("an attempt is aborted for a split");
@@ -395,7 +399,7 @@ impl Participant for Locking {
     }
 }
 
-impl Locking {
+impl<T: TimestampPolicy> Locking<T> {
     pub(super) fn remember(&mut self, transaction: TransactionId, at: Timestamp, term: Term) {
         self.outcomes.insert(transaction, at);
         self.blinds.note_commit(transaction, at);
@@ -417,7 +421,7 @@ impl Locking {
     }
 }
 
-impl Replica {
+impl<T: TimestampPolicy> Member<T> {
     /// The lock table, to look at.
     pub fn locks(&self) -> &LockTable {
         &self.participant.locks

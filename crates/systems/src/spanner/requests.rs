@@ -3,9 +3,9 @@
 use super::blind::Heard;
 use super::participant::{Live, Pending};
 use super::two_phase::{Asked, Ballot, Decider};
-use super::{Message, Replica};
+use super::{Member, Message};
 use crate::spanner::rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
@@ -13,8 +13,8 @@ use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote};
 use meridian_txn::{Conflict, Lock};
 
-impl Replica {
-    pub(super) fn on_ask(&mut self, now: Reading, from: Address, mut request: Request, out: &mut Outbox<Replica>) {
+impl<T: TimestampPolicy> Member<T> {
+    pub(super) fn on_ask(&mut self, now: Reading, from: Address, mut request: Request, out: &mut Outbox<Member<T>>) {
         let id = request.id;
         if let Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } = &mut request.ask {
             writes.sort_by(|one, other| one.key.cmp(&other.key)); // They mostly are; readers look for theirs by halving.
@@ -132,7 +132,7 @@ impl Replica {
         now: Reading,
         from: Address,
         request: &Request,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) -> bool {
         if self.participant.live.get(&request.transaction).is_some_and(|live| request.id < live.newest) {
             sometimes!("an old question comes late");
@@ -166,7 +166,7 @@ impl Replica {
     }
 
     /// What an attempt waits for is not wanted any more.
-    fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
+    fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Member<T>>) {
         if self.participant.pending.withdraw(transaction) {
             let verdicts = self.participant.locks.withdraw(transaction);
             self.judge(now, verdicts, out);
@@ -174,7 +174,7 @@ impl Replica {
     }
 
     /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good. One that does not ask so is heard.
-    fn hears_blindly(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
+    fn hears_blindly(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Member<T>>) -> bool {
         let Some(Blind { term, by }) = request.blind else { return true };
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             return false; // By when it may begin is a moment of a clock: it asks again.
@@ -226,7 +226,7 @@ impl Replica {
     }
 
     /// Whether the attempt may go on here; if not, it is told why.
-    pub(super) fn admit(&mut self, from: Address, request: &Request, out: &mut Outbox<Replica>) -> bool {
+    pub(super) fn admit(&mut self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) -> bool {
         let newest = request.id;
         let why = match (request.footing, self.participant.live.get_mut(&request.transaction)) {
             (Some(footing), _) if footing.term != self.group.term().0 => Some(Conflict::LeaderChanged),
@@ -264,7 +264,7 @@ impl Replica {
     }
 
     /// Locks the keys of a commit, or of a prepare, one after the other; a loop, because there may be millions.
-    pub(super) fn lock_writes(&mut self, now: Reading, mut pending: Pending, out: &mut Outbox<Replica>) {
+    pub(super) fn lock_writes(&mut self, now: Reading, mut pending: Pending, out: &mut Outbox<Member<T>>) {
         let (who, age) = (pending.request.transaction, pending.request.age);
         let (Ask::Commit { writes, .. } | Ask::Prepare { writes, .. }) = &pending.request.ask else {
             unreachable!("only those lock writes")
@@ -318,11 +318,11 @@ impl Replica {
         if self.bounds == KeyRange::all() {
             return Some(shown);
         }
-        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO }.max(shown);
+        let present = T::present(now).max(shown);
         self.promise(now, present).then_some(present)
     }
 
-    fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
+    fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
         let who = pending.request.transaction;
         // Who is told whose the keys are knows better next time.
         self.say_moved(pending.from, &pending.request, out);
@@ -330,7 +330,7 @@ impl Replica {
     }
 
     /// Answers which shard has the keys of a request that are not here.
-    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Replica>) {
+    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) {
         let key = match &request.ask {
             Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => match &self.bounds.end {
                 Some(end) if self.bounds.contains(&range.start) => end,
@@ -355,7 +355,7 @@ impl Replica {
         pending: Pending,
         range: KeyRange,
         lock: Lock,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         self.participant.next_ticket += 1;
         let (ticket, who, age) = (self.participant.next_ticket, pending.request.transaction, pending.request.age);
@@ -378,7 +378,7 @@ impl Replica {
         ticket: Ticket,
         pending: Pending,
         verdicts: Vec<Verdict>,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         let who = pending.request.transaction;
         self.participant.pending.insert(ticket, pending);
@@ -390,7 +390,7 @@ impl Replica {
         self.judge(now, verdicts, out);
     }
 
-    pub(super) fn judge(&mut self, now: Reading, verdicts: Vec<Verdict>, out: &mut Outbox<Replica>) {
+    pub(super) fn judge(&mut self, now: Reading, verdicts: Vec<Verdict>, out: &mut Outbox<Member<T>>) {
         for verdict in verdicts {
             match verdict {
                 Verdict::Granted(ticket) => {
@@ -437,7 +437,7 @@ impl Replica {
     }
 
     /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
-    pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Replica>) {
+    pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Member<T>>) {
         let committing = self.is_ending(transaction)
             || self.participant.would_vote.iter().any(|pending| pending.request.transaction == transaction)
             || self.participant.prepared.contains_key(&transaction)

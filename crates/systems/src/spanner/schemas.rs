@@ -15,9 +15,9 @@
 
 use super::participant::Pending;
 use super::records::row_of_schema;
-use super::{Message, Replica};
+use super::{Member, Message};
 use crate::spanner::rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
@@ -144,7 +144,7 @@ impl Pending {
     }
 }
 
-impl Replica {
+impl<T: TimestampPolicy> Member<T> {
     /// Whether these are keys of the shard, as somebody thought who changes schemas.
     pub(super) fn has_all(&self, change: Option<&SchemaChange>) -> bool {
         let mut ranges = change.into_iter().flat_map(|change| &change.tables).map(|(_, range)| range);
@@ -157,7 +157,7 @@ impl Replica {
         now: Reading,
         from: Address,
         request: &Request,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) -> bool {
         if request.planned.is_empty() {
             return false;
@@ -190,7 +190,7 @@ impl Replica {
     }
 
     /// A change has its locks: it registers, and goes on as soon as those who have voted have ended.
-    pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
+    pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
         let who = pending.request.transaction;
         if pending.change().is_some_and(|change| change.from.nanos > now.interval.latest + FARTHEST_NS) {
             return self.refuse_drawn(now, pending, Conflict::Late, out);
@@ -209,7 +209,7 @@ impl Replica {
     }
 
     /// Goes on with changes for which nobody has to end any more.
-    pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let mut at = 0;
         while let Some(registering) = self.participant.schemas.registering.get_mut(at) {
             let votes = self.participant.agreeing.values().map(|pending| pending.request.transaction);
@@ -237,7 +237,7 @@ impl Replica {
     }
 
     /// Gives up changes whose votes do not come: readers wait for them.
-    pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let ends = |who: &TransactionId| {
             let change = self.participant.collecting.get(who)?.pending.change()?;
             Some((*who, change.from.nanos + LATE_NS))
@@ -265,7 +265,7 @@ impl Replica {
     }
 
     /// It is known what became of a change: those who wait for it go on.
-    pub(super) fn unregister(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
+    pub(super) fn unregister(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Member<T>>) {
         if self.participant.schemas.registered.remove(&who).is_some() {
             for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
                 self.on_ask(now, from, request, out);
@@ -303,7 +303,7 @@ impl Replica {
     }
 
     /// This member leads no more.
-    pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Replica>) {
+    pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Member<T>>) {
         let why = Conflict::LeaderChanged;
         for Registering { pending, .. } in std::mem::take(&mut self.participant.schemas.registering) {
             self.refuse(&pending, why.clone(), out);

@@ -4,10 +4,10 @@
 use super::participant::Serve;
 use super::records::any_within;
 use super::two_phase::InDoubt;
-use super::{Message, Replica};
+use super::{Member, Message};
 use crate::shard::{Effect, Participant};
 use crate::spanner::rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
@@ -24,9 +24,9 @@ pub(super) struct Snapshot {
     request: Request,
 }
 
-impl Replica {
+impl<T: TimestampPolicy> Member<T> {
     /// Somebody wants to read a snapshot.
-    pub(super) fn on_snapshot(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Replica>) {
+    pub(super) fn on_snapshot(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Member<T>>) {
         let Ask::Snapshot { at, scope, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
         let same = |snapshot: &&mut Snapshot| {
             snapshot.request.transaction == request.transaction && snapshot.request.ask == request.ask
@@ -41,7 +41,7 @@ impl Replica {
         let alone = self.bounds.contains_range(scope);
         let at = at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
-        if (at.nanos > now.interval.latest + FUTURE_NS || fenced) && at > self.visible {
+        if (at.nanos > T::present(now).nanos + FUTURE_NS || fenced) && at > self.visible {
             // To promise the future would push every commit's timestamp, and its wait, out to there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }
@@ -50,7 +50,7 @@ impl Replica {
 
     /// At or above everything that was acknowledged anywhere.
     fn present(&self, now: Reading) -> Timestamp {
-        self.visible.max(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO })
+        self.visible.max(T::present(now))
     }
 
     /// LastTS of a range (§4.2.2, §4.2.4): a timestamp between which and the present nothing wrote into it, or will. Where something prepared may have been
@@ -91,7 +91,14 @@ impl Replica {
     }
 
     /// Somebody who reads in several shards asks each for it, and reads all of them at the latest (§4.2.2).
-    pub(super) fn on_last_ts(&self, now: Reading, from: Address, id: u64, range: &KeyRange, out: &mut Outbox<Replica>) {
+    pub(super) fn on_last_ts(
+        &self,
+        now: Reading,
+        from: Address,
+        id: u64,
+        range: &KeyRange,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let until = self.leased_until(now);
         if now.interval.latest >= until {
             return out.send(from, Message::Answer(Reply::Unknown { id }));
@@ -108,7 +115,7 @@ impl Replica {
     }
 
     /// Answers the snapshots that nothing holds back any more.
-    pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let until = self.leased_until(now);
         if !self.serving || self.participant.snapshots.is_empty() || now.interval.latest >= until {
             return;
@@ -142,8 +149,9 @@ impl Replica {
             if in_flight {
                 sometimes!("a snapshot waits for a commit before it");
             }
-            if at.nanos > now.interval.latest {
-                soonest = soonest.min(at.nanos - now.interval.latest);
+            let present = T::present(now);
+            if at.nanos > present.nanos {
+                soonest = soonest.min(at.nanos - present.nanos);
             }
             waits.push(snapshot);
         }
@@ -155,7 +163,7 @@ impl Replica {
     }
 
     /// This member leads no more.
-    pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Replica>) {
+    pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Member<T>>) {
         let leader = self.group.leader().map(|node| node.0);
         for Snapshot { from, request, .. } in std::mem::take(&mut self.participant.snapshots) {
             out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
@@ -168,7 +176,7 @@ impl Replica {
         request: &Request,
         at: Timestamp,
         deadline: Option<u64>,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         let (Ask::Read { range, reverse, limit_rows, versions, .. }
         | Ask::Snapshot { range, reverse, limit_rows, versions, .. }) = &request.ask

@@ -16,9 +16,9 @@
 use super::participant::{Late, Pending};
 use super::records::{Agreed, Decision, Prepared, row_of_decision, row_of_prepared};
 use super::schemas::Registered;
-use super::{Message, Replica};
+use super::{Member, Message};
 use crate::spanner::rules;
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, NodeId, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
@@ -184,11 +184,11 @@ pub(super) struct Reader {
     asked: bool,
 }
 
-impl Replica {
+impl<T: TimestampPolicy> Member<T> {
     // ------------------------------------------------------------------------------------------------------ the coordinator
 
     /// A commit has its own locks, and waits for votes; some may have come already.
-    pub(super) fn collect(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Replica>) {
+    pub(super) fn collect(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
         let Ask::Commit { participants, .. } = &pending.request.ask else { unreachable!("only commits coordinate") };
         let who = pending.request.transaction;
         let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
@@ -205,7 +205,7 @@ impl Replica {
         }
     }
 
-    fn count_vote(&mut self, now: Reading, who: TransactionId, ballot: Ballot, out: &mut Outbox<Replica>) {
+    fn count_vote(&mut self, now: Reading, who: TransactionId, ballot: Ballot, out: &mut Outbox<Member<T>>) {
         let Some(collecting) = self.participant.collecting.get_mut(&who) else { return };
         if let Vote::No { why } = ballot.vote {
             return self.abort_collecting(now, who, why, out);
@@ -232,7 +232,7 @@ impl Replica {
         now: Reading,
         who: TransactionId,
         why: Conflict,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         if let Some(Collecting { pending, votes, .. }) = self.participant.collecting.remove(&who) {
             sometimes!("a coordinator aborts while votes are outstanding");
@@ -247,7 +247,7 @@ impl Replica {
         pending: Pending,
         votes: &Collected,
         why: Conflict,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         let (who, id) = (pending.request.transaction, pending.request.id);
         if let Some(live) = self.participant.live.get_mut(&who) {
@@ -259,7 +259,7 @@ impl Replica {
     }
 
     /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait, if this is the leadership that counts.
-    pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Replica>) {
+    pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Member<T>>) {
         let votes = self.participant.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
         for Ballot { shard, node, term, vote } in votes {
             // None of a later leadership's was kept.
@@ -275,7 +275,7 @@ impl Replica {
         who: TransactionId,
         at: Option<Timestamp>,
         term: u64,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         let decided = Between::Decided { transaction: who, at, voted_in: term };
         out.send(to, Message::Between(decided));
@@ -287,7 +287,7 @@ impl Replica {
         transaction: TransactionId,
         at: Option<Timestamp>,
         votes: &Collected,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         for ballot in votes.0.values() {
             self.say_decided(self.seat(ballot.node, ballot.shard), transaction, at, ballot.term, out);
@@ -328,7 +328,7 @@ impl Replica {
         who: TransactionId,
         id: u64,
         decider: Decider,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) -> bool {
         let vote = if let Some(doubt) = self.participant.prepared.get(&who) {
             Some(doubt.vote())
@@ -347,7 +347,7 @@ impl Replica {
         true
     }
 
-    fn vote(&self, who: TransactionId, decider: Decider, vote: Vote, out: &mut Outbox<Replica>) {
+    fn vote(&self, who: TransactionId, decider: Decider, vote: Vote, out: &mut Outbox<Member<T>>) {
         let to = self.seat(decider.seat.node, decider.seat.shard);
         out.send(to, Message::Between(self.ballot(who, (decider.term, decider.blind), vote)));
     }
@@ -357,7 +357,7 @@ impl Replica {
     }
 
     /// Says to whoever asked, and to the coordinator if it is another, that it cannot be.
-    pub(super) fn refuse(&self, pending: &Pending, why: Conflict, out: &mut Outbox<Replica>) {
+    pub(super) fn refuse(&self, pending: &Pending, why: Conflict, out: &mut Outbox<Member<T>>) {
         let (who, id) = (pending.request.transaction, pending.request.id);
         if let Some(decider) = Decider::of(&pending.request.ask) {
             self.vote(who, Decider { blind: None, ..decider }, Vote::No { why: why.clone() }, out);
@@ -371,7 +371,7 @@ impl Replica {
         now: Reading,
         mut pending: Pending,
         why: Conflict,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         if let Some(votes) = pending.votes.take() {
             return self.abort_voted(now, pending, &votes, why, out);
@@ -385,7 +385,7 @@ impl Replica {
     }
 
     /// An attempt has its locks, and is to be prepared.
-    pub(super) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Replica>) {
+    pub(super) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member<T>>) {
         let Ask::Prepare { writes, coordinator, schema, .. } = &pending.request.ask else {
             unreachable!("only that is prepared")
         };
@@ -425,7 +425,7 @@ impl Replica {
         who: TransactionId,
         record: Prepared,
         pending: Option<Pending>,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) -> Write {
         let row = row_of_prepared(self.shard, who, Some(&record));
         if let Some(changes) = &record.changes {
@@ -449,7 +449,7 @@ impl Replica {
     }
 
     /// Sends the votes of attempts that have only read here, first ones and renewed ones, once the log holds a high enough ceiling.
-    pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
         if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty() || latest >= end {
             return;
@@ -497,7 +497,7 @@ impl Replica {
 
     /// Locks of attempts that have only read here are not needed any more once their bound has passed. Before it does, the coordinator is asked whether they
     /// are.
-    pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let over = |reader: &Reader| now.interval.after(reader.below.nanos);
         let over: Vec<(TransactionId, Timestamp)> = self
             .participant
@@ -538,7 +538,13 @@ impl Replica {
     }
 
     /// From now on nothing is issued at or below `above`.
-    fn let_reader_go(&mut self, now: Reading, who: TransactionId, above: Option<Timestamp>, out: &mut Outbox<Replica>) {
+    fn let_reader_go(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        above: Option<Timestamp>,
+        out: &mut Outbox<Member<T>>,
+    ) {
         step!("reader: lets go");
         self.issuer.observe(above.unwrap_or_default());
         self.participant.readers.remove(&who);
@@ -553,7 +559,7 @@ impl Replica {
         &mut self,
         who: TransactionId,
         at: Option<Timestamp>,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) -> Option<(Timestamp, Vec<Write>)> {
         let doubt = self.participant.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
         let ends_at = doubt.ends_at(at);
@@ -590,7 +596,7 @@ impl Replica {
 
     // ------------------------------------------------------------------------------------------------------ between leaders
 
-    pub(super) fn on_between(&mut self, now: Reading, from: Address, between: Between, out: &mut Outbox<Replica>) {
+    pub(super) fn on_between(&mut self, now: Reading, from: Address, between: Between, out: &mut Outbox<Member<T>>) {
         match between {
             Between::Vote { transaction, shard, vote, blind, decides, voted_in } => {
                 let reads = matches!(vote, Vote::Read { .. });
@@ -618,7 +624,7 @@ impl Replica {
         }
     }
 
-    fn on_vote(&mut self, now: Reading, from: Address, asked: Asked, ballot: Ballot, out: &mut Outbox<Replica>) {
+    fn on_vote(&mut self, now: Reading, from: Address, asked: Asked, ballot: Ballot, out: &mut Outbox<Member<T>>) {
         let Asked { transaction: who, blind, reads, .. } = asked;
         let shard = ballot.shard;
         if self.is_decided_later(asked) {
@@ -677,13 +683,13 @@ impl Replica {
     }
 
     /// An attempt cannot go on; if it waits, it is told.
-    pub(super) fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Replica>) {
+    pub(super) fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Member<T>>) {
         let ticket = self.participant.pending.place_of(who);
         self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
     }
 
     /// What became of a transaction that another shard has prepared.
-    pub(super) fn tell_voter(&mut self, now: Reading, from: Address, asked: Asked, out: &mut Outbox<Replica>) {
+    pub(super) fn tell_voter(&mut self, now: Reading, from: Address, asked: Asked, out: &mut Outbox<Member<T>>) {
         let Asked { transaction: who, blind, decides, voted_in, reads } = asked;
         if self.is_ending(who) {
             return;
@@ -717,7 +723,7 @@ impl Replica {
         from: Address,
         who: TransactionId,
         (at, voted_in): (Option<Timestamp>, u64),
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         let ended = Between::Ended { transaction: who, shard: self.shard };
         if let Some(doubt) = self.participant.prepared.get_mut(&who) {
@@ -751,7 +757,7 @@ impl Replica {
         who: TransactionId,
         coordinator: ShardId,
         why: Conflict,
-        out: &mut Outbox<Replica>,
+        out: &mut Outbox<Member<T>>,
     ) {
         for node in &self.nodes {
             let wound = Between::Wound { transaction: who, why: why.clone() };
@@ -779,7 +785,7 @@ impl Replica {
     }
 
     /// Asks and tells again.
-    pub(super) fn resolve_prepared(&mut self, now: Reading, out: &mut Outbox<Replica>) {
+    pub(super) fn resolve_prepared(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         self.participant.resolving = false;
         if !self.serving || !self.group.is_leader() {
             return;
@@ -829,7 +835,7 @@ impl Replica {
     }
 
     /// This member leads no more: what waits for votes is aborted, for its births are void.
-    pub(super) fn dismiss_votes(&mut self, out: &mut Outbox<Replica>) {
+    pub(super) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
         for (who, Collecting { pending, votes, .. }) in std::mem::take(&mut self.participant.collecting) {
             let (id, why) = (pending.request.id, Conflict::LeaderChanged);
             out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
