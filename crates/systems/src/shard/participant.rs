@@ -64,7 +64,7 @@ pub enum ShardResponse {
 ///
 /// It decides what becomes of requests; the shard has the group, the keys, the timestamps and the leadership. Each
 /// function gets its shard, through which it proposes commands, draws timestamps and answers. A function is called within
-/// a step of the machine, and every step ends with [`Shard::finish`].
+/// a step of the machine, and every step ends in the same order (`step.rs`).
 pub trait Participant: Sized {
     /// How timestamps relate to time.
     type Clock: TimestampPolicy;
