@@ -10,12 +10,12 @@ use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
 use meridian_mvcc::{KeyRange, Store, StoreError};
-use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{Left, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{self, Invitations, KIND, Kept, Origin, Replica, Rows};
+use meridian_systems::spanner::lifecycle::{self, Begun, Members};
+use meridian_systems::spanner::{self, Damaged, Invitations, KIND, Kept, Origin, Replica, Rows};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
 use rand::Rng;
@@ -123,124 +123,22 @@ impl Life {
         let own = Own { birth, records, left, invitations, courier, ticks: false };
         let (mut life, records) = Life::dawn(incarnation, (desk, gateway), own, admitted, disks)?;
         life.own.records = records;
-        if !placed {
-            life.bear(FIRST_SHARD, KeyRange::all(), Origin::Placed(Box::new(life.all_nodes())), false)?;
-        }
-        // Those whose parents are not here.
-        for shard in life.own.records.keys().copied().collect::<Vec<_>>() {
-            life.bear(shard, keys_untold(shard), Origin::Remembered, false)?;
-        }
+        lifecycle::start(&mut life, placed)?;
         Ok(life)
-    }
-
-    /// Brings a shard's member to life, and those of its children; an eager one stands for election at once.
-    fn bear(&mut self, shard: ShardId, bounds: KeyRange, origin: Origin, eager: bool) -> Result<(), Unfit> {
-        if self.members.contains_key(&shard) {
-            return Ok(());
-        }
-        let birth = &self.own.birth;
-        let mut records: Vec<Record> = Vec::new();
-        for bytes in self.own.records.get(&shard).into_iter().flatten() {
-            records.extend(envelope::read::<Vec<Record>>(KIND, bytes).map_err(Unfit::Wrong)?);
-        }
-        match birth.defect {
-            Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
-            Some(Defect::EntriesForgotten) => {
-                let last = records.iter().rposition(|record| matches!(record, Record::Append { .. }));
-                last.map(|at| records.remove(at));
-            }
-            _ => {}
-        }
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds, store)?);
-        let extent = space.extent()?;
-        let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
-        let kept = kept(&space, shard, extent.at)?;
-        let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
-        let left = space.left()?;
-        let begins = origin.begins(birth.me, removed, &restored, &kept);
-        let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
-            // What it voted and promised is not forgotten: its parent's copy may yet say that it was born.
-            if Origin::has_ended(birth.me, removed, &kept) && self.own.records.remove(&shard).is_some() {
-                self.journal.forget(shard);
-            }
-            return self.bear_left(left);
-        };
-        if let Origin::Invited(stay) = &origin {
-            space.begin_empty(stay.since.0)?;
-        }
-        let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
-        (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
-        config.confirm_ns = 10_000 * MS;
-        config.lease_ns = birth.timing.lease_ns;
-        config.keep_log_bytes = birth.retention.log_bytes;
-        (config.pin_log_bytes, config.most_pin_log_bytes) = (4 << 10, 16 << 10);
-        config.eager = eager;
-        origin.tell(&mut config);
-        let mut out = Outbox::new();
-        let seed = birth.seed ^ u64::from(shard.0) << 32;
-        let (min_next_ns, quiesce_ns) = (birth.timing.min_next_ns, birth.timing.quiesce_ns);
-        let outcomes = birth.retention.outcomes;
-        let config = spanner::Config { group: config, min_next_ns, quiesce_ns, outcomes };
-        let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
-        self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
-        self.own.records.remove(&shard);
-        let children = space.children()?;
-        let member = Member::new(replica, out, space);
-        self.members.insert(shard, member);
-        self.bear_left(left)?;
-        children.into_iter().try_for_each(|(child, bounds)| self.bear_child(shard, ShardId(child), bounds, false))
     }
 
     /// Gives this node a member of a shard that has these from its birth on.
     pub fn place(&mut self, shard: ShardId, bounds: KeyRange, voters: &[NodeId], eager: bool) -> Result<(), Unfit> {
         let members = Membership::at_birth(Roster::voters(voters.iter().copied()));
-        self.bear(shard, bounds, Origin::Placed(Box::new(members)), eager)
+        lifecycle::begin(self, shard, bounds, Origin::Placed(Box::new(members)), eager)
     }
 
-    /// Brings those to life that were split off from a shard before this node was no member of it any more.
-    fn bear_left(&mut self, left: Vec<Left>) -> Result<(), Unfit> {
-        left.into_iter().try_for_each(|Left { child, bounds, birth }| {
-            let origin = Origin::kept(&birth).map_err(|damaged| Unfit::Damaged(damaged.0))?;
-            self.bear(ShardId(child), bounds, origin, false)
-        })
-    }
-
-    fn bear_child(&mut self, parent: ShardId, child: ShardId, bounds: KeyRange, eager: bool) -> Result<(), Unfit> {
-        let known = self.members.get(&parent).and_then(|member| member.replica.members_at_birth(child).cloned());
-        let origin = Origin::Born(Box::new(known.unwrap_or_else(|| self.all_nodes())));
-        self.desk.learn_route(&bounds.start, bounds.start.clone(), child);
-        self.bear(child, bounds, origin, eager)
-    }
-
-    fn all_nodes(&self) -> Membership {
-        Membership::at_birth(Roster::voters(self.own.birth.nodes.iter().copied()))
-    }
-
-    /// A leader has made this node a member of a shard, by an entry: if it was one and was removed later, it is none.
+    /// A leader has made this node a member of a shard, by an entry. True if the member begins.
     pub fn invite(&mut self, shard: ShardId, stay: Stay) -> Result<bool, Unfit> {
-        let since = stay.since;
-        let removed = Space::removed(DATABASE, shard.0, &*self.store)?;
-        if self.members.contains_key(&shard) || removed.is_some_and(|removed| removed >= since.0) {
+        if self.members.contains_key(&shard) || !self.own.invitations.heeds(shard, stay.since) {
             return Ok(false);
         }
-        if !self.own.invitations.heeds(shard, since) {
-            return Ok(false);
-        }
-        let expects = |member: &Member| member.replica.expects(shard) || member.space.expects_child(shard.0);
-        if since == Index(0) && self.members.values().any(expects) {
-            return Ok(false); // With it come the rows that it began with.
-        }
-        if self.own.records.contains_key(&shard) {
-            if since == Index(0) {
-                return Ok(false); // It has been one since the shard's birth, of which it will read in its parent's log.
-            }
-            // What the log has is of an earlier stay, which has ended.
-            self.own.records.remove(&shard);
-            self.journal.forget(shard);
-        }
-        self.bear(shard, keys_untold(shard), Origin::Invited(stay), false)?;
-        Ok(true)
+        lifecycle::invite(self, shard, stay)
     }
 
     /// This node is no member of a shard any more.
@@ -263,10 +161,11 @@ impl Life {
         let born: Vec<_> = self.members.iter().flat_map(born).collect();
         let before: Vec<ShardId> = self.members.keys().copied().collect();
         for (parent, child, bounds, eager) in born {
-            self.bear_child(parent, child, bounds, eager)?;
+            lifecycle::begin_child(self, parent, child, bounds, eager)?;
         }
         for space in std::mem::take(&mut self.own.left) {
-            self.bear_left(space.left()?)?;
+            let left = space.left()?.into_iter().map(of_left).collect();
+            lifecycle::begin_left(self, left)?;
         }
         Ok(self.members.keys().copied().filter(|shard| !before.contains(shard)).collect())
     }
@@ -334,5 +233,105 @@ impl Life {
         let (index, term, kept) = (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
         member.replica.snapshot_installed(now, index, term, kept, &mut member.out);
         Ok(true)
+    }
+}
+
+fn of_left(Left { child, bounds, birth }: Left) -> (ShardId, KeyRange, Vec<u8>) {
+    (ShardId(child), bounds, birth)
+}
+
+impl Members for Life {
+    type Error = Unfit;
+
+    fn has(&self, shard: ShardId) -> bool {
+        self.members.contains_key(&shard)
+    }
+
+    fn all_nodes(&self) -> Membership {
+        Membership::at_birth(Roster::voters(self.own.birth.nodes.iter().copied()))
+    }
+
+    fn recovered(&self) -> Vec<ShardId> {
+        self.own.records.keys().copied().collect()
+    }
+
+    fn forget_recovered(&mut self, shard: ShardId) {
+        self.own.records.remove(&shard);
+    }
+
+    fn forget_log(&mut self, shard: ShardId) {
+        self.journal.forget(shard);
+    }
+
+    fn removed(&self, shard: ShardId) -> Result<Option<Index>, Unfit> {
+        Ok(Space::removed(DATABASE, shard.0, &*self.store)?.map(Index))
+    }
+
+    fn expects(&self, shard: ShardId) -> bool {
+        let expects = |member: &Member| member.replica.expects(shard) || member.space.expects_child(shard.0);
+        self.members.values().any(expects)
+    }
+
+    fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>> {
+        self.members.get(&parent).map(|member| member.replica.members_at_birth(child).cloned())
+    }
+
+    fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange) {
+        self.desk.learn_route(&bounds.start, bounds.start.clone(), shard);
+    }
+
+    fn begin(&mut self, shard: ShardId, bounds: KeyRange, origin: Origin, eager: bool) -> Result<Begun, Unfit> {
+        let birth = &self.own.birth;
+        let mut records: Vec<Record> = Vec::new();
+        for bytes in self.own.records.get(&shard).into_iter().flatten() {
+            records.extend(envelope::read::<Vec<Record>>(KIND, bytes).map_err(Unfit::Wrong)?);
+        }
+        match birth.defect {
+            Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
+            Some(Defect::EntriesForgotten) => {
+                let last = records.iter().rposition(|record| matches!(record, Record::Append { .. }));
+                last.map(|at| records.remove(at));
+            }
+            _ => {}
+        }
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds, store)?);
+        let extent = space.extent()?;
+        let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+        let kept = kept(&space, shard, extent.at)?;
+        let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
+        let left = space.left()?;
+        let left = left.into_iter().map(of_left).collect();
+        let begins = origin.begins(birth.me, removed, &restored, &kept);
+        let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
+            let ended = Origin::has_ended(birth.me, removed, &kept);
+            return Ok(Begun { begun: false, ended, left, children: Vec::new() });
+        };
+        if let Origin::Invited(stay) = &origin {
+            space.begin_empty(stay.since.0)?;
+        }
+        let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
+        (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
+        config.confirm_ns = 10_000 * MS;
+        config.lease_ns = birth.timing.lease_ns;
+        config.keep_log_bytes = birth.retention.log_bytes;
+        (config.pin_log_bytes, config.most_pin_log_bytes) = (4 << 10, 16 << 10);
+        config.eager = eager;
+        origin.tell(&mut config);
+        let mut out = Outbox::new();
+        let seed = birth.seed ^ u64::from(shard.0) << 32;
+        let (min_next_ns, quiesce_ns) = (birth.timing.min_next_ns, birth.timing.quiesce_ns);
+        let outcomes = birth.retention.outcomes;
+        let config = spanner::Config { group: config, min_next_ns, quiesce_ns, outcomes };
+        let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
+        self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
+        let children = space.children()?.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
+        let member = Member::new(replica, out, space);
+        self.members.insert(shard, member);
+        Ok(Begun { begun: true, ended: false, left, children })
+    }
+
+    fn damaged(&self, Damaged(what): Damaged) -> Unfit {
+        Unfit::Damaged(what)
     }
 }

@@ -17,6 +17,7 @@
 //! | `membership` | how does a group come to have other members? |
 //! | `leadership` | which member should lead? |
 //! | `idleness` | what does a leader do that is not asked for? |
+//! | `lifecycle` | when does a node's member begin? |
 //!
 //! Invariants:
 //! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere. A new leader starts
@@ -30,6 +31,7 @@
 mod ceilings;
 mod idleness;
 mod leadership;
+pub mod lifecycle;
 mod membership;
 mod messages;
 mod participant;

@@ -88,7 +88,7 @@ pub type Kept = shard::Kept<TransactionRows>;
 /// A shard's rows about itself.
 pub type Rows = shard::Rows<TransactionRows>;
 
-pub use crate::shard::{Birth, Config, Damaged, Invitations, MOST_SHARDS, Origin, Timer, members_at_birth};
+pub use crate::shard::{Birth, Config, Damaged, Invitations, MOST_SHARDS, Origin, Timer, lifecycle, members_at_birth};
 pub use participant::{Locking, Serve};
 pub use records::{Agreed, Decision, Prepared, TransactionRows};
 
